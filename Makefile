@@ -1,0 +1,30 @@
+# Every target sets up what it needs in .venv; nothing else has to be done first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test bench lint clean
+
+demo: $(READY)            ## all strategies on the synthetic streams: a table and a picture in about a minute
+	$(BIN)/headwater run synthetic --out runs/demo
+
+test: $(READY) lint       ## linters, types, import contracts, doctests, the README's commands and all tests
+	$(BIN)/pytest -n auto
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)           ## speed as ratios in one run
+	$(BIN)/python -m benchmarks
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $(READY)
+
+clean:
+	rm -rf $(VENV) runs
