@@ -1,0 +1,139 @@
+"""The bound on the true error and its terms, as a function of the clients' importances."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from headwater.errors import InputError
+from headwater.planner.checks import Floats, distribution, mask, noises, number, relative_sizes
+from headwater.planner.constants import Constants
+
+
+@dataclass(frozen=True)
+class BoundTerms:
+    """The bound's terms apart; they add up to ``total``.
+
+    Attributes:
+        constant: c0, which no choice of importances changes.
+        optimisation: gradient noise, c1·√(Σ v_m p_m²); in the paper's case c1·√(Σ_fresh p_m²).
+        effective_samples: c2'·√(Σ p_m²/n_m) = c2'·√(N/N_eff), the price of few effective samples.
+        discrepancy: price of learning from other proportions of clients than those wanted.
+    """
+
+    constant: float
+    optimisation: float
+    effective_samples: float
+    discrepancy: float
+
+    @property
+    def total(self) -> float:
+        """The bound itself."""
+        return self.constant + self.optimisation + self.effective_samples + self.discrepancy
+
+
+def bound(
+    importance: npt.ArrayLike,
+    samples: npt.ArrayLike,
+    fresh: npt.ArrayLike,
+    c0: float = 0.0,
+    c1: float = 1.0,
+    c2: float = 0.15,
+) -> float:
+    """Evaluate the paper's ψ(p; c) = c0 + c1·√(Σ_fresh p_m²) + c2·√(Σ p_m²/n_m).
+
+    Args:
+        importance: p_m, the share of the training that each client gets; sums to one.
+        samples: N_m, how many samples each client has in the whole run; only their proportions matter.
+        fresh: True for each client that streams, False for each that keeps its samples all the time.
+        c0: what no choice of importances changes.
+        c1: price of the gradient noise.
+        c2: price of few effective samples and of the clients' discrepancy.
+
+    Returns:
+        The bound on the true error.
+
+    Example:
+        >>> bound([0.5, 0.5], [300, 100], [False, True], c1=1.0, c2=0.5)
+        1.07735...
+
+    Reference:
+        Marfoq et al., Federated Learning for Data Streams, Corollary 1.
+    """
+    sizes = relative_sizes(samples)
+    shares = distribution(importance, sizes.size, "importance")
+    noise, generalisation = norms(shares, sizes, mask(fresh, sizes.size).astype(np.float64))
+    if not math.isfinite(c0):
+        raise InputError(f"c0 is {c0}; it must be a finite number")
+    return c0 + number(c1, "c1") * noise + number(c2, "c2") * generalisation
+
+
+def bound_terms(
+    importance: npt.ArrayLike,
+    samples: npt.ArrayLike,
+    noise: npt.ArrayLike,
+    constants: Constants,
+    target: npt.ArrayLike | None = None,
+) -> BoundTerms:
+    """Evaluate the bound term by term, for the target p_m = n_m or any other.
+
+    Without a ``target`` the learner should do well on all samples alike, α_m = n_m, and the discrepancy
+    term is 2·disc·√(Σ p_m²/n_m), as in ψ. With a target α it is the tighter 2·disc·‖α − p‖₁ of the general
+    corollary.
+
+    Args:
+        importance: p_m, the share of the training that each client gets; sums to one.
+        samples: N_m, how many samples each client has in the whole run; only their proportions matter.
+        noise: the mask of the fresh clients (the paper's bound) or v_m ≥ 0 for each client (the sharper one).
+        constants: the prices of the terms.
+        target: α_m, how much each client should count in the end; sums to one.
+
+    Returns:
+        The terms and, as ``total``, their sum.
+
+    Example:
+        >>> prices = Constants(c0=0.0, c1=1.0, samples=0.3, discrepancy=0.1)
+        >>> terms = bound_terms([0.5, 0.5], [300, 100], [False, True], prices)
+        >>> terms.total == bound([0.5, 0.5], [300, 100], [False, True], c1=1.0, c2=prices.c2)
+        True
+        >>> bound_terms([0.5, 0.5], [300, 100], [False, True], prices, target=[0.75, 0.25]).discrepancy
+        0.1
+
+    Reference:
+        Marfoq et al., Federated Learning for Data Streams, Corollary 1 and its general case in the appendix.
+    """
+    sizes = relative_sizes(samples)
+    shares = distribution(importance, sizes.size, "importance")
+    optimisation, generalisation = norms(shares, sizes, noises(noise, sizes.size))
+    distance = generalisation
+    if target is not None:
+        distance = float(np.abs(distribution(target, sizes.size, "target") - shares).sum())
+    return BoundTerms(
+        constants.c0,
+        constants.c1 * optimisation,
+        constants.samples * generalisation,
+        2 * constants.discrepancy * distance,
+    )
+
+
+def norms(importance: Floats, sizes: Floats, noise: Floats) -> tuple[float, float]:
+    """Return √(Σ v_m p_m²) and √(Σ p_m²/n_m), the two norms that every form of the bound is made of."""
+    square = importance * importance
+    return math.sqrt(float(square @ noise)), math.sqrt(float((square / sizes).sum()))
+
+
+def effective_samples(importance: npt.ArrayLike, samples: npt.ArrayLike) -> float:
+    """Effective number of samples N_eff = 1 / Σ p_m²/N_m when a client's samples share its importance equally.
+
+    >>> effective_samples([0.75, 0.25], [300, 100])
+    400.0
+    >>> effective_samples([1.0, 0.0], [300, 100])
+    300.0
+    """
+    counted = np.asarray(samples, dtype=np.float64)
+    sizes = relative_sizes(samples)
+    shares = distribution(importance, sizes.size, "importance")
+    return float(counted.sum() / (shares * shares / sizes).sum())

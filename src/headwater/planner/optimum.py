@@ -1,0 +1,193 @@
+"""The importances that minimise the bound, from its optimality conditions.
+
+The problem, over the simplex, for a noise v_m ≥ 0 and a relative size n_m = N_m/N of every client:
+
+    minimise  A(p) + r·R(p),    A² = Σ v_m p_m²,    R² = Σ p_m²/n_m,    r = c2/c1.
+
+The paper's ψ (Corollary 1) has v_m = 1 for a fresh client and 0 for a historical one.
+
+**One scalar.** Where A > 0 the objective is smooth, and its derivative v_m p_m/A + r p_m/(n_m R) must be the same
+for all clients. With z_m = n_m v_m and y = r·A/R that reads
+
+    p_m ∝ n_m / (y + z_m).
+
+Put into y = r·A/R, this leaves one equation for y > 0:
+
+    G(y) = r,    G² = Q/S,    Q = Σ n_m y²/(y + z_m)²,    S = Σ n_m z_m/(y + z_m)².
+
+**One root.** Every term of Q increases with y and every term of S decreases, so G increases strictly, from
+G(0) = √(n_H / Σ_{v>0} 1/v_m), where n_H is the relative size of the clients without noise, to infinity. So
+there is exactly one root if r > G(0). If r ≤ G(0) there is none, A = 0, and the clients without noise share
+everything in proportion to their sizes: the corner, in the paper's case Historical for
+r ≤ √(n_hist/(M − M_hist)).
+
+G is linear at both ends, so Newton's method in y needs four to ten passes over the clients; a bracket around the
+root keeps it safe. Since dQ/dy = 2yE and dS/dy = −2E with E = Σ n_m z_m/(y + z_m)³, we have
+d log G/dy = E·(y/Q + 1/S).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from headwater.planner.bound import norms
+from headwater.planner.checks import Floats, mask, noises, number, relative_sizes
+
+CHUNK = 1 << 14
+"""Clients a pass works on at a time: few enough that all intermediate results stay in the processor's cache."""
+
+STEP_TOLERANCE = 1e-9
+"""A Newton step this small, relative to y, leaves an error of its square: below what float64 can show."""
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """Importances that minimise a bound, and what they reach.
+
+    Attributes:
+        importance: p*, one entry for each client; not negative, summing to one.
+        value: ψ/c1 at p*, without c0. Infinite if the ratio is.
+        historical: total importance of the clients without noise, in the paper's case the historical ones.
+    """
+
+    importance: Floats
+    value: float
+    historical: float
+
+
+def optimal_importance(samples: npt.ArrayLike, fresh: npt.ArrayLike, ratio: float) -> Optimum:
+    """Minimise the paper's ψ(p; c)/c1 = √(Σ_fresh p_m²) + (c2/c1)·√(Σ p_m²/n_m) over the importances p.
+
+    Exact up to rounding, in time linear in the number of clients. At ``ratio`` 0 the minimisers can be many; the
+    answer is then the limit from above: Historical, or equal importance if all clients are fresh. At
+    ``ratio = inf`` it is Uniform, p_m = n_m, and the value is infinite.
+
+    Args:
+        samples: N_m, how many samples each client has in the whole run; only their proportions matter.
+        fresh: True for each client that streams, False for each that keeps its samples all the time.
+        ratio: c2/c1, from 0 to infinity.
+
+    Returns:
+        The importances, ψ/c1 there, and the importance of the historical clients together.
+
+    Example:
+        >>> best = optimal_importance([100, 100, 400, 400], [False, False, True, True], ratio=0.5)
+        >>> best.importance.round(4).tolist(), round(best.historical, 4)
+        ([0.2372, 0.2372, 0.2628, 0.2628], 0.4744)
+        >>> optimal_importance([100, 100, 400, 400], [False, False, True, True], ratio=0.3).historical
+        1.0
+
+    Reference:
+        Marfoq et al., Federated Learning for Data Streams, Corollary 1 and section 4.
+    """
+    sizes = relative_sizes(samples)
+    streaming = mask(fresh, sizes.size)
+    return _solve(sizes, streaming.astype(np.float64), number(ratio, "ratio", infinite=True))
+
+
+def minimise(noise: npt.ArrayLike, samples: npt.ArrayLike, ratio: float) -> Optimum:
+    """Minimise √(Σ v_m p_m²) + (c2/c1)·√(Σ p_m²/n_m) over the importances p, for any noise v_m ≥ 0.
+
+    With v_m = 1 for fresh and 0 for historical clients this is :func:`optimal_importance`. With the variability
+    that a ledger gives for each client, 1/b_m − 1/N_m for one that keeps only the newest b_m samples, it is the
+    minimiser of the sharper bound.
+
+    Args:
+        noise: v_m, the gradient noise of each client at importance one; a mask stands for ones and zeros.
+        samples: N_m, the number of samples that each client counts for; only their proportions matter.
+        ratio: c2/c1, from 0 to infinity; both ends are answered as limits.
+
+    Returns:
+        The importances, the minimum, and the importance of the clients without noise together.
+
+    Example:
+        >>> minimise([0.0, 1.0], [1, 1], ratio=1.0).importance.round(4).tolist()
+        [0.7887, 0.2113]
+    """
+    sizes = relative_sizes(samples)
+    return _solve(sizes, noises(noise, sizes.size), number(ratio, "ratio", infinite=True))
+
+
+def _solve(sizes: Floats, noise: Floats, ratio: float) -> Optimum:
+    scale = float(noise.max()) or 1.0  # noise is brought to at most one, so that nothing overflows
+    spread = sizes * (noise / scale)
+    root = _root(sizes, spread, ratio / math.sqrt(scale))
+    importance = _importance(sizes, spread, root)
+    quiet, noisy = float(importance[noise == 0].sum()), float(importance[noise > 0].sum())
+    optimisation, generalisation = norms(importance, sizes, noise)
+    return Optimum(importance, optimisation + ratio * generalisation, quiet / (quiet + noisy))
+
+
+def _root(sizes: Floats, spread: Floats, ratio: float) -> float:
+    """Solve G(y) = r for y; zero at the corner, infinite where sizes alone decide."""
+    noisy = spread > 0
+    if ratio == math.inf or not noisy.any():
+        return math.inf
+    if noisy.all():
+        return 0.0 if ratio == 0 else _newton(_Curve(sizes, spread, 0.0), ratio)
+    curve = _Curve(sizes[noisy], spread[noisy], float(sizes[~noisy].sum()))
+    return 0.0 if ratio <= curve.at(0.0)[0] else _newton(curve, ratio)
+
+
+class _Curve:
+    """G(y) and its slope, for the clients with noise; those without enter by their size only."""
+
+    def __init__(self, sizes: Floats, spread: Floats, quiet: float) -> None:
+        self.sizes, self.spread, self.quiet = sizes, spread, quiet
+        self.moment = sizes * spread
+        self.least = float(spread.min())
+        self.upper = math.sqrt(float(self.moment.sum()) / float(sizes.sum()))  # G(y) ≥ y / upper
+
+    def at(self, y: float) -> tuple[float, float]:
+        """Return G(y) and dG/dy."""
+        scale = y + self.least  # sums over ((y + least)/(y + z))^k, all terms within [0, 1]
+        square, weighted, cube = self._sums(y, scale)
+        rise = self.quiet * scale**2 + y**2 * square
+        value = math.sqrt(rise / weighted)
+        return value, value * (cube / scale) * (y / rise + 1 / weighted) if rise else math.inf
+
+    def _sums(self, y: float, scale: float) -> tuple[float, float, float]:
+        """Σ n w², Σ n z w² and Σ n z w³ for w = scale/(y + z)."""
+        parts = np.empty((-(-self.sizes.size // CHUNK), 3))
+        for row, start in enumerate(range(0, self.sizes.size, CHUNK)):
+            here = slice(start, start + CHUNK)
+            weight = self.spread[here] + y
+            np.divide(scale, weight, out=weight)
+            power = weight * weight
+            parts[row, 0] = self.sizes[here] @ power
+            parts[row, 1] = self.moment[here] @ power
+            np.multiply(power, weight, out=power)
+            parts[row, 2] = self.moment[here] @ power
+        square, weighted, cube = parts.sum(axis=0).tolist()
+        return square, weighted, cube
+
+
+def _newton(curve: _Curve, ratio: float) -> float:
+    """Newton's method on the increasing G, kept inside a bracket around its only root."""
+    low = 0.0
+    high = y = ratio * curve.upper
+    while True:
+        value, slope = curve.at(y)
+        low, high = (low, y) if value > ratio else (y, high)
+        step = y - (value - ratio) / slope
+        if not low < step < high:
+            step = math.sqrt(low * high) or high / 1024
+        if abs(step - y) <= STEP_TOLERANCE * y or high <= low * (1 + STEP_TOLERANCE):
+            return step
+        y = step
+
+
+def _importance(sizes: Floats, spread: Floats, root: float) -> Floats:
+    least = float(spread.min())
+    if root == math.inf:
+        weight = sizes.copy()
+    elif root + least == 0:
+        weight = np.where(spread == 0, sizes, 0.0)
+    else:
+        weight = sizes * ((root + least) / (root + spread))
+    weight /= weight.sum()
+    return weight
