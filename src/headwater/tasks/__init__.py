@@ -1,0 +1,1 @@
+"""The learning tasks: data, partition, model, arrivals."""
