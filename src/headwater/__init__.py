@@ -16,6 +16,10 @@ _HOME = {
     "Uniform": "strategies", "Historical": "strategies", "Fresh": "strategies", "ByMemory": "strategies",
     "Share": "strategies", "Importance": "strategies", "Given": "strategies",
     "Holdings": "holdings", "unroll": "holdings", "Ledger": "ledger",
+    "Client": "federation", "Federation": "federation", "Part": "federation",
+    "Ball": "projection", "Box": "projection", "cross_entropy": "losses", "accuracy": "losses",
+    "evaluate": "evaluate", "simulate": "simulate", "Run": "simulate", "Record": "simulate",
+    "DivergedError": "learner",
 }  # fmt: skip
 
 __version__ = "0.1.0"
@@ -28,12 +32,24 @@ if TYPE_CHECKING:
     from headwater.arrivals import Trace as Trace
     from headwater.arrivals import Window as Window
     from headwater.errors import InputError as InputError
+    from headwater.evaluate import evaluate as evaluate
+    from headwater.federation import Client as Client
+    from headwater.federation import Federation as Federation
+    from headwater.federation import Part as Part
     from headwater.holdings import Holdings as Holdings
     from headwater.holdings import unroll as unroll
+    from headwater.learner import DivergedError as DivergedError
     from headwater.ledger import Ledger as Ledger
+    from headwater.losses import accuracy as accuracy
+    from headwater.losses import cross_entropy as cross_entropy
     from headwater.memory import Fifo as Fifo
     from headwater.memory import Keep as Keep
     from headwater.memory import Reservoir as Reservoir
+    from headwater.projection import Ball as Ball
+    from headwater.projection import Box as Box
+    from headwater.simulate import Record as Record
+    from headwater.simulate import Run as Run
+    from headwater.simulate import simulate as simulate
     from headwater.strategies import ByMemory as ByMemory
     from headwater.strategies import Fresh as Fresh
     from headwater.strategies import Given as Given

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,7 +68,7 @@ class Holdings:
         moves = (self.rounds_held > 0) & ~stays
         return (self.per_client(moves) == 0) & (self.samples > 0)
 
-    def per_client(self, values: NDArray[np.generic]) -> Counts | NDArray[np.float64]:
+    def per_client(self, values: NDArray[Any]) -> NDArray[Any]:
         """The sum of one value a sample over each client's samples."""
         totals = np.concatenate([[0], np.cumsum(values, dtype=_wide(values))])
         return totals[self.offsets[1:]] - totals[self.offsets[:-1]]

@@ -112,7 +112,7 @@ class Ledger:
     @cached_property
     def importance(self) -> Floats:
         """p_m = Σ_i p_mi = Σ_t q(t) p_m(t), M numbers that sum to one."""
-        return np.asarray(self.holdings.per_client(self.sample_shares), np.float64)
+        return self.holdings.per_client(self.sample_shares)
 
     @cached_property
     def client_shares(self) -> Floats:

@@ -1,0 +1,80 @@
+"""Which engine for which work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from headwater.engines.batched import Batched
+from headwater.engines.engine import Engine
+from headwater.engines.fused import Fused
+from headwater.engines.loop import Loop
+from headwater.engines.sequential import Sequential
+from headwater.engines.workers import Workers, can_fork, cores
+from headwater.errors import InputError
+from headwater.problem import Problem
+from headwater.work import Work
+
+_WORTH_A_PROCESS = 1e8  # floating-point operations a round; below, handing over costs more than it brings
+_TINY = 4096  # parameters; above, one client fills the machine's vector units by itself
+
+KINDS: dict[str, Callable[[Problem], Engine]] = {
+    "loop": Loop,
+    "fused": Fused,
+    "batched": Batched,
+    "sequential": Sequential,
+}
+
+
+def choose(problem: Problem, work: Work, kind: str | None = None, workers: int | None = None) -> Engine:
+    """An engine for rounds like this one.
+
+    Args:
+        problem: what is learned.
+        work: a typical round.
+        kind: force one: "loop", "fused" (one local step only), "batched" or "sequential".
+        workers: force the number of processes; 0: none but this one.
+    """
+    if kind is not None and kind not in KINDS:
+        raise InputError(f"engine: one of {', '.join(KINDS)}; got {kind!r}")
+    if kind == "fused" and (len(work.samples) > 1 or problem.draws):
+        raise InputError("engine 'fused' is for one local step and models without dropout; take 'sequential'")
+    make = KINDS[kind] if kind else _best(problem, work)
+    count = _processes(problem, work, make) if workers is None else workers
+    if count > 1 and not can_fork():
+        raise InputError("workers: this system cannot fork processes; use workers=0")
+    return Workers(problem, make, count) if count > 0 else make(problem)
+
+
+def _best(problem: Problem, work: Work) -> Callable[[Problem], Engine]:
+    if len(work.samples) == 1 and not problem.draws:
+        return Fused
+    several = len(work.clients) > 1
+    if several and problem.size <= _TINY and not problem.draws and _can_batch(problem, work):
+        return Batched
+    return Sequential
+
+
+def _processes(problem: Problem, work: Work, make: Callable[[Problem], Engine]) -> int:
+    """One worker a core if the round is worth it, else none."""
+    enough = operations(problem) * work.samples.size >= _WORTH_A_PROCESS
+    several = len(work.clients) > 1
+    return cores() if enough and several and can_fork() and cores() > 1 and make is not Loop else 0
+
+
+def _can_batch(problem: Problem, work: Work) -> bool:
+    """Some modules (recurrent ones) cannot be batched over clients; a trial tells."""
+    try:
+        Batched(problem).moves(problem.initial(), work.part(0, 2), 0.0)
+    except RuntimeError:
+        return False
+    return True
+
+
+def operations(problem: Problem) -> float:
+    """Floating-point operations of a forward and backward pass with one sample, about."""
+    with torch.no_grad(), torch.random.fork_rng(devices=[]), FlopCounterMode(display=False) as counter:
+        problem.model(problem.x[:1])
+    return 3.0 * max(counter.get_total_flops(), 2 * problem.size)

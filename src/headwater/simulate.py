@@ -1,0 +1,185 @@
+"""All clients of a federation in one process: the ledger's rounds, one after the other."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from headwater.checkpoint import Checkpoint
+from headwater.engines import choose
+from headwater.errors import InputError
+from headwater.evaluate import Metric, evaluate
+from headwater.federation import Client, Federation
+from headwater.learner import Rate, State, rate_at, step
+from headwater.ledger import Ledger
+from headwater.losses import Loss, accuracy, cross_entropy
+from headwater.problem import Problem
+from headwater.projection import Projection
+from headwater.strategies import Strategy, Uniform
+from headwater.work import Plan
+
+
+@dataclass(frozen=True)
+class Record:
+    """What happened in a round.
+
+    Attributes:
+        round: t.
+        learning_rate: η.
+        share: q(t).
+        clients: how many took part.
+        samples: how many gradients were computed.
+        move: ‖θ(t+1) − θ(t)‖ before the projection.
+        accuracy, loss: of θ(t+1), averaged over clients; None in rounds without a test.
+    """
+
+    round: int
+    learning_rate: float
+    share: float
+    clients: int
+    samples: int
+    move: float
+    accuracy: float | None = None
+    loss: float | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run.
+
+    Attributes:
+        ledger: who held what, with what weight.
+        history: one record a round.
+        state: the end of the learning.
+    """
+
+    ledger: Ledger
+    history: list[Record]
+    state: State
+    problem: Problem
+
+    @cached_property
+    def model(self) -> nn.Module:
+        """The model with the last iterate θ(T+1)."""
+        return self.problem.load(self.state.parameters, copy.deepcopy(self.problem.model))
+
+    @cached_property
+    def average(self) -> nn.Module:
+        """The model with Algorithm 1's output, the q-weighted average θ̄."""
+        return self.problem.load(self.state.average, copy.deepcopy(self.problem.model))
+
+
+def simulate(
+    model: nn.Module,
+    clients: Sequence[Client] | Federation,
+    strategy: Strategy | None = None,
+    rounds: int = 100,
+    local_steps: int = 1,
+    batch_size: int | None = None,
+    learning_rate: Rate = 0.1,
+    seed: int = 0,
+    *,
+    loss: Loss = cross_entropy,
+    metric: Metric = accuracy,
+    projection: Projection | None = None,
+    participation: float | None = None,
+    test_every: int | None = None,
+    engine: str | None = None,
+    workers: int | None = None,
+    checkpoint: Path | str | None = None,
+    progress: Callable[[Record], None] | None = None,
+) -> Run:
+    """Learn one model from many streams.
+
+    Args:
+        model: any module; it is not changed.
+        clients: clients, or a federation of them.
+        strategy: how much each sample counts; ``Uniform()`` unless told otherwise.
+        rounds: T.
+        local_steps: E, gradient steps of a client in a round.
+        batch_size: K; None: the whole memory.
+        learning_rate: η, a number or a function of the round.
+        seed: of arrivals, memories and batches (not of the model: its parameters are where it starts).
+        loss: (outputs, labels) -> one number a sample; cross-entropy unless told otherwise.
+        metric: (outputs, labels) -> one number a sample, called accuracy in the records.
+        projection: Θ: ``Ball(radius)``, ``Box(low, high)`` or None.
+        participation: how many clients take part in a round, or which fraction (below 1); None: all. Those who
+            are there carry the share of those who are not, so that each client counts p_m(t) in expectation
+            and a round's shares sum to one: see :func:`headwater.work.select`.
+        test_every: test after every so many rounds (and at the end); None: 20 times in a run; 0: never.
+        engine: "loop", "fused", "batched" or "sequential"; None: by the work at hand.
+        workers: worker processes; None: by the work at hand; 0: none.
+        checkpoint: a folder; a run that was stopped goes on from there and ends with the same bits.
+        progress: called with each round's record.
+
+    Returns:
+        The models, the ledger and a record a round.
+
+    >>> import numpy as np, headwater as hw
+    >>> x = np.random.default_rng(0).normal(size=(40, 2)); y = (x[:, 0] > 0).astype(int)
+    >>> clients = [hw.Client(x[:8], y[:8], test=(x, y)),
+    ...            hw.Client(x[8:], y[8:], arrivals=hw.Constant(4), memory=hw.Fifo(4), test=(x, y))]
+    >>> run = simulate(torch.nn.Linear(2, 2), clients, rounds=8, learning_rate=1.0)
+    >>> run.ledger.importance, len(run.history)
+    (array([0.2, 0.8]), 8)
+    """
+    federation = clients if isinstance(clients, Federation) else Federation.of(clients)
+    train = federation.train
+    problem = Problem(model, _like(train.x, model), train.y, train.row_tensor, loss, seed)
+    problem.check()
+    ledger = Ledger.weigh(federation.holdings(rounds, seed), strategy or Uniform())
+    plan = Plan(local_steps, batch_size, participation, seed)
+    every = _test_every(test_every, rounds) if federation.test is not None else 0
+    tester = copy.deepcopy(model)
+
+    def test(parameters: Tensor) -> tuple[float, float]:
+        assert federation.test is not None
+        score = evaluate(problem.load(parameters, tester), federation.test, loss, metric)
+        return float(score.accuracy.mean()), float(score.loss.mean())
+
+    store = Checkpoint(Path(checkpoint)) if checkpoint is not None else None
+    state, history = (store.load(Record) if store else None) or (State.start(problem.initial()), [])
+    works = plan.follow(ledger, state.round + 1)
+    runner = choose(problem, plan.work(ledger.round(1)), engine, workers)
+    try:
+        for work in works:
+            rate = rate_at(learning_rate, work.number)
+            share = float(ledger.round_shares[work.number - 1])
+            state, move = step(state, work, share, runner, rate, projection)
+            tested = every and (work.number % every == 0 or work.number == rounds)
+            scores = test(state.parameters) if tested else (None, None)
+            record = Record(work.number, rate, share, len(work.clients), work.samples.size, move, *scores)
+            history.append(record)
+            if progress:
+                progress(record)
+            if store:
+                store.save(state, record)
+        if store:
+            store.save(state)
+    finally:
+        runner.close()
+    return Run(ledger, history, state, problem)
+
+
+def _like(x: Tensor, model: nn.Module) -> Tensor:
+    """Features in the model's precision; images of a convolutional model lie channels last, which is faster."""
+    kind = next((p.dtype for p in model.parameters()), torch.float32)
+    if x.is_floating_point() and x.dtype != kind:
+        x = x.to(kind)
+    if x.ndim == 4 and any(isinstance(m, nn.Conv2d) for m in model.modules()):
+        return x.contiguous(memory_format=torch.channels_last)
+    return x
+
+
+def _test_every(test_every: int | None, rounds: int) -> int:
+    if test_every is None:
+        return max(1, rounds // 20)
+    if test_every < 0:
+        raise InputError(f"test_every: a number of rounds, or 0 for never; got {test_every}")
+    return test_every
