@@ -89,14 +89,14 @@ def parsed(name: str, sources: Sequence[Path], parse: Callable[[], Arrays]) -> A
 def _write(path: Path, key: str, arrays: Arrays) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     sweep(path.parent, ".*.part")
-    with replacing(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+    with _replacing(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
         for name, array in {"key": np.array(key), **arrays}.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
+def _replacing(path: Path) -> Iterator[BinaryIO]:
     """A file to write to, which takes the place of ``path`` if the block ends well, and vanishes if not."""
     descriptor, name = tempfile.mkstemp(".part", f".{path.name}.", path.parent)
     try:
@@ -104,6 +104,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(descriptor)
+        os.chmod(name, 0o644)
         os.replace(name, path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

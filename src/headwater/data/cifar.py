@@ -149,7 +149,7 @@ def _sources(layout: Layout, folder: Path) -> list[Path]:
             f"{missing[0]} is missing, though its folder is there. Unpack {layout.archive.url} again in {folder}"
         )
     if (folder / layout.test.name).exists():
-        raise InputError(f"data folder {folder} is the set's own folder: give the one above it, {folder.parent}")
+        raise InputError(f"data folder {folder} is the set's own folder: give {folder.parent}, the one above it")
     return [fetch(layout.archive, folder)]
 
 

@@ -1,0 +1,32 @@
+"""Folders for data that nobody else sees, and the real data where they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's cache folder."""
+    folder = tmp_path / "home"
+    monkeypatch.setenv("HEADWATER_DATA", str(folder))
+    return folder
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """What is given as the data folder."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def shared() -> Path:
+    if not SHARED.is_dir():
+        pytest.skip(f"the real data are not in {SHARED}")
+    return SHARED
