@@ -34,7 +34,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from headwater.planner.bound import norms
+from headwater.planner.error_bound import norms
 from headwater.planner.checks import Floats, mask, noises, number, relative_sizes
 
 CHUNK = 1 << 14

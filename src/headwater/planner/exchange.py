@@ -1,0 +1,145 @@
+"""One norm against one distance: how far to move from a target when moving has a price.
+
+The problem, over the simplex, for a target α, weights w_m ≥ 0 and a price k ≥ 0:
+
+    minimise  N(p) + k·‖α − p‖₁,    N² = Σ p_m²/w_m,    p_m = 0 where w_m = 0.
+
+**Optimality.** p_m/(w_m N) + k·s_m = ν with s_m = ±1 above and below α_m and anything between at α_m. So with the
+levels low = N(ν − k) and high = N(ν + k)
+
+    p_m = max(low·w_m, min(α_m, high·w_m)):
+
+clients with α_m/w_m below the low level are filled up to it, those above the high level give down to it, and all
+others stick at α_m. In the order of α_m/w_m the receivers come first, then those that stick, then the givers.
+
+**One scalar.** Let δ be the importance that changes hands. It fixes both levels, the low one rising and the high
+one falling with δ. The least norm N(δ) that is reached with it is convex in δ, as a partial minimum of a convex
+function, and N'(δ) = −(high − low)/N. So (high − low)/N decreases with δ and the optimum is where it reaches 2k,
+or δ as small as it can be. Bisection over the ladder's steps finds who gives and who receives.
+
+**Closed form between two steps.** With U, D the weights of receivers and givers, W = U + D, m the importance that
+both had, and X = Σ α_m²/w_m of those that stick, Σ p_m = 1 and high − low = 2kN give
+low = (m − 2kND)/W, high = (m + 2kNU)/W and N²·(1 − 4k²UD/W) = m²/W + X.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.planner.checks import Floats
+
+EPSILON = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The levels between which clients stick at their target."""
+
+    low: float
+    high: float
+
+    def importance(self, target: Floats, weight: Floats) -> Floats:
+        """Importance of each client, max(low·w, min(α, high·w))."""
+        p = np.minimum(target, self.high * weight)
+        return np.maximum(p, self.low * weight, out=p)
+
+
+class Ladder:
+    """The clients in the order of α/w, with the sums that tell what an exchange of any size leads to.
+
+    Sums start at the bottom or at the top so that none is ever a small difference of large numbers.
+    """
+
+    def __init__(self, target: Floats, weight: Floats) -> None:
+        used = weight > 0
+        self.forced = float(target[~used].sum())  # what clients without weight give in any case
+        target, weight = target[used], weight[used]
+        key = target / weight
+        order = np.argsort(key)
+        self.key, target, weight = key[order], target[order], weight[order]
+        self.weight_below, self.weight_above = _below(weight), _above(weight)
+        self.target_below, self.target_above = _below(target), _above(target) + self.forced
+        self.square_below = _below(target * self.key)
+        rungs = np.diff(self.key)
+        self.received = _below(rungs * self.weight_below[1:-1])  # when the low level is at client k
+        self.given = _above(rungs * self.weight_above[1:-1]) + self.forced  # when the high level is
+
+    def levels(self, moved: float) -> tuple[Levels, int, int]:
+        """Levels when ``moved`` changes hands; how many receive, and from which rung on they give."""
+        receivers = int(np.searchsorted(self.received, moved))
+        givers = self.key.size - int(np.searchsorted(self.given[::-1], moved))
+        low, high = float(self.key[0]), float(self.key[-1])
+        if receivers:
+            low = float((self.target_below[receivers] + moved) / self.weight_below[receivers])
+        if givers < self.key.size:
+            high = float((self.target_above[givers] - moved) / self.weight_above[givers])
+        return Levels(low, high), receivers, givers
+
+    def enough(self, moved: float, price: float) -> bool:
+        """Whether moving more than ``moved`` no longer pays, high − low ≤ 2k·N."""
+        levels, receivers, givers = self.levels(moved)
+        square = levels.low**2 * self.weight_below[receivers] + levels.high**2 * self.weight_above[givers]
+        square += max(self.square_below[givers] - self.square_below[receivers], 0.0)
+        return levels.high - levels.low <= 2 * price * math.sqrt(square)
+
+    def between(self, level: float, rung: int) -> float:
+        """Keep a level between the two clients that it must lie between."""
+        below = float(self.key[rung - 1]) if rung else 0.0
+        above = float(self.key[rung]) if rung < self.key.size else math.inf
+        return min(max(level, below), above)
+
+    def split(self, price: float) -> tuple[int, int]:
+        """How many receive, and from which rung on they give, at the optimum."""
+
+        def enough(moved: float) -> bool:
+            return self.enough(max(moved, self.forced), price)
+
+        if enough(self.forced):
+            return self.levels(self.forced)[1:]
+        rungs = range(self.key.size)
+        receivers = bisect_left(rungs, True, key=lambda rung: enough(float(self.received[rung])))
+        givers = bisect_left(rungs, True, key=lambda rung: not enough(float(self.given[rung])))
+        return receivers, max(receivers, givers)
+
+
+def settle(target: Floats, weight: Floats, price: float) -> Levels:
+    """Find the levels that minimise √(Σ p_m²/w_m) + price·‖α − p‖₁.
+
+    >>> settle(np.array([0.5, 0.5]), np.array([1.0, 3.0]), price=0.0)
+    Levels(low=0.25, high=0.25)
+    """
+    if price == 0:
+        return Levels(1 / float(weight.sum()), 1 / float(weight.sum()))
+    ladder = Ladder(target, weight)
+    receivers, givers = ladder.split(price)
+    up, down = float(ladder.weight_below[receivers]), float(ladder.weight_above[givers])
+    moving = float(ladder.target_below[receivers] + ladder.target_above[givers])
+    stuck = float(ladder.square_below[givers] - ladder.square_below[receivers])
+    if up + down == 0:
+        high = float(ladder.key[-1])
+        return Levels(max(high - 2 * price * math.sqrt(stuck), 0.0), high)
+    gap = 2 * price * _norm(up, down, moving, stuck, price)
+    if up >= down:  # the level of the heavier group follows from the sum, where it loses nothing to rounding
+        high = ladder.between((moving + gap * up) / (up + down), givers)
+        return Levels((moving - high * down) / up, high)
+    low = ladder.between((moving - gap * down) / (up + down), receivers)
+    return Levels(low, (moving - low * up) / down)
+
+
+def _norm(up: float, down: float, moving: float, stuck: float, price: float) -> float:
+    """N between two steps; where scales differ so much that rounding eats the denominator, at least finite."""
+    both = up + down
+    denominator = 1 - 4 * price**2 * (up * (down / both))
+    return math.sqrt((moving**2 / both + stuck) / max(denominator, EPSILON))
+
+
+def _below(values: Floats) -> Floats:
+    return np.concatenate(([0.0], np.cumsum(values)))
+
+
+def _above(values: Floats) -> Floats:
+    return np.concatenate((np.cumsum(values[::-1])[::-1], [0.0]))
