@@ -34,8 +34,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from headwater.planner.error_bound import norms
 from headwater.planner.checks import Floats, mask, noises, number, relative_sizes
+from headwater.planner.error_bound import norms
 
 CHUNK = 1 << 14
 """Clients a pass works on at a time: few enough that all intermediate results stay in the processor's cache."""

@@ -32,9 +32,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
-from headwater.planner.error_bound import BoundTerms, bound_terms, norms
 from headwater.planner.checks import Floats, distribution, noises, relative_sizes
 from headwater.planner.constants import Constants
+from headwater.planner.error_bound import BoundTerms, bound_terms, norms
 from headwater.planner.exchange import Ladder, settle
 
 ROOT_TOLERANCE = 1e-12
