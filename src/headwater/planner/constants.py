@@ -26,6 +26,12 @@ class Constants:
     samples: float
     discrepancy: float
 
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.c0):
+            raise InputError(f"c0 is {self.c0}; it must be a finite number")
+        for name in ("c1", "samples", "discrepancy"):
+            number(getattr(self, name), name)
+
     @property
     def c2(self) -> float:
         """Price of √(Σ p_m²/n_m) in ψ, c2' + 2·disc."""

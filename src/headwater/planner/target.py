@@ -30,7 +30,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
 
 from headwater.planner.checks import Floats, distribution, noises, relative_sizes
 from headwater.planner.constants import Constants
@@ -126,12 +125,13 @@ class _Trade:
         return self.sizes * (y / (y + self.spread)) if y else np.where(self.spread == 0, self.sizes, 0.0)
 
     def mismatch(self, y: float) -> float:
-        """Return y·R/A − r, negative below the root and positive above."""
+        """Return y·R/A − r, negative below the root and positive above; at y = 0 its limit."""
+        if y == 0:
+            return self._mismatch_at_corner()
         noise, generalisation = norms(self.importance(y), self.sizes, self.spread / self.sizes)
         return y * generalisation / noise - self.ratio if noise else math.inf
 
-    def mismatch_at_corner(self) -> float:
-        """Return the limit of the mismatch at y → 0."""
+    def _mismatch_at_corner(self) -> float:
         weight = self._weight(0.0)
         levels = settle(self.target, weight, self.price / self.ratio)
         _, generalisation = norms(levels.importance(self.target, weight), self.sizes, weight)
@@ -141,15 +141,14 @@ class _Trade:
         return generalisation / pull - self.ratio if pull else math.inf
 
     def root(self) -> float:
+        from scipy.optimize import brentq  # here, as it takes longer to import than the whole planner
+
         low, high = (self.ratio * math.sqrt(float(z)) for z in (self.spread.min(), self.spread.max()))
-        if (self.mismatch(low) if low else self.mismatch_at_corner()) >= 0:
+        if self.mismatch(low) >= 0:
             return low
         if self.mismatch(high) <= 0:
             return high
-        return float(brentq(self._bracketed, low, high, xtol=math.ulp(0.0), rtol=ROOT_TOLERANCE, maxiter=1000))
-
-    def _bracketed(self, y: float) -> float:
-        return self.mismatch(y) if y else self.mismatch_at_corner()
+        return float(brentq(self.mismatch, low, high, xtol=math.ulp(0.0), rtol=ROOT_TOLERANCE, maxiter=1000))
 
 
 def _without_size_term(sizes: Floats, noise: Floats, target: Floats, price: float) -> Floats:
