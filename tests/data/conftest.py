@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,19 +12,21 @@ SHARED = Path(__file__).parents[3] / "shared" / "data"
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The user's cache folder."""
     folder = tmp_path / "home"
     monkeypatch.setenv("HEADWATER_DATA", str(folder))
-    return folder
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)  # real data are large, and pytest keeps what is left of three runs
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
+def data(tmp_path: Path) -> Iterator[Path]:
     """What is given as the data folder."""
     folder = tmp_path / "data"
     folder.mkdir()
-    return folder
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from headwater.data import cache
-from headwater.data.cache import Arrays, parsed
+from headwater.data.cache import Arrays, data_folder, parsed
+from headwater.errors import InputError
 
 ARRAYS: Arrays = {
     "images": np.random.default_rng(0).integers(0, 256, (50, 3, 8, 8), np.uint8),
@@ -157,3 +158,12 @@ def test_a_disk_that_cannot_be_written_costs_no_run(
     home.write_text("a file where the folder should be")
     check(parsed("set", [source], Parser()))
     assert "cannot keep parsed data" in caplog.text
+
+
+def test_without_a_folder_the_users_own_is_made_or_the_error_says_which_setting_moves_it(home: Path) -> None:
+    assert data_folder(None) == home
+    assert home.is_dir()
+    home.rmdir()
+    home.write_text("a file where the folder should be")
+    with pytest.raises(InputError, match=f"{home} cannot be made.*HEADWATER_DATA"):
+        data_folder(None)

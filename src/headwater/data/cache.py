@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 def home() -> Path:
     """The folder for data when none is given: ``$HEADWATER_DATA``, or the user's cache folder."""
-    return Path(os.environ.get("HEADWATER_DATA") or pooch.os_cache("headwater"))
+    return Path(os.environ.get("HEADWATER_DATA") or pooch.os_cache("headwater")).expanduser()
 
 
 def data_folder(folder: Path | None) -> Path:
@@ -46,7 +46,10 @@ def data_folder(folder: Path | None) -> Path:
     headwater.errors.InputError: data folder /no/such/folder: no such folder; ...
     """
     if folder is None:
-        home().mkdir(parents=True, exist_ok=True)
+        try:
+            home().mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"data folder {home()} cannot be made ({error}); set HEADWATER_DATA") from error
         return home()
     if not folder.is_dir():
         kind = "a file, not a folder" if folder.exists() else "no such folder"
