@@ -11,6 +11,7 @@ import numpy.typing as npt
 from headwater.errors import InputError
 from headwater.planner.checks import Floats, distribution, mask, noises, number, relative_sizes
 from headwater.planner.constants import Constants
+from headwater.planner.passes import pieces, totals
 
 
 @dataclass(frozen=True)
@@ -121,8 +122,24 @@ def bound_terms(
 
 def norms(importance: Floats, sizes: Floats, noise: Floats) -> tuple[float, float]:
     """Return √(Σ v_m p_m²) and √(Σ p_m²/n_m), the two norms that every form of the bound is made of."""
-    square = importance * importance
-    return math.sqrt(float(square @ noise)), math.sqrt(float((square / sizes).sum()))
+
+    def part(here: slice) -> tuple[float, float]:
+        square = importance[here] * importance[here]
+        return float(square @ noise[here]), float((square / sizes[here]).sum())
+
+    optimisation, generalisation = totals(part(here) for here in pieces(sizes.size))
+    return math.sqrt(optimisation), math.sqrt(generalisation)
+
+
+def quiet_share(importance: Floats, noise: Floats) -> float:
+    """Return the share of the importance that clients without noise have."""
+
+    def part(here: slice) -> tuple[float, float]:
+        quiet = noise[here] == 0
+        return float(importance[here] @ quiet), float(importance[here] @ ~quiet)
+
+    quiet, noisy = totals(part(here) for here in pieces(noise.size))
+    return quiet / (quiet + noisy)
 
 
 def effective_samples(importance: npt.ArrayLike, samples: npt.ArrayLike) -> float:

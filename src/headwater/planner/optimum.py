@@ -30,18 +30,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 import numpy.typing as npt
 
 from headwater.planner.checks import Floats, mask, noises, number, relative_sizes
-from headwater.planner.error_bound import norms
-
-CHUNK = 1 << 14
-"""Clients a pass works on at a time: few enough that all intermediate results stay in the processor's cache."""
+from headwater.planner.error_bound import norms, quiet_share
+from headwater.planner.passes import pieces, totals
 
 STEP_TOLERANCE = 1e-9
 """A Newton step this small, relative to y, leaves an error of its square: below what float64 can show."""
+
+ROUNDING = 1e-14
+"""Relative error of G(y) that rounding alone can make."""
 
 
 @dataclass(frozen=True)
@@ -114,71 +116,70 @@ def minimise(noise: npt.ArrayLike, samples: npt.ArrayLike, ratio: float) -> Opti
 
 def _solve(sizes: Floats, noise: Floats, ratio: float) -> Optimum:
     scale = float(noise.max()) or 1.0  # noise is brought to at most one, so that nothing overflows
-    spread = sizes * (noise / scale)
-    root = _root(sizes, spread, ratio / math.sqrt(scale))
-    importance = _importance(sizes, spread, root)
-    quiet, noisy = float(importance[noise == 0].sum()), float(importance[noise > 0].sum())
+    spread = noise / scale
+    spread *= sizes
+    importance = _importance(sizes, spread, _root(_Curve(sizes, spread), ratio / math.sqrt(scale)))
     optimisation, generalisation = norms(importance, sizes, noise)
-    return Optimum(importance, optimisation + ratio * generalisation, quiet / (quiet + noisy))
-
-
-def _root(sizes: Floats, spread: Floats, ratio: float) -> float:
-    """Solve G(y) = r for y; zero at the corner, infinite where sizes alone decide."""
-    noisy = spread > 0
-    if ratio == math.inf or not noisy.any():
-        return math.inf
-    if noisy.all():
-        return 0.0 if ratio == 0 else _newton(_Curve(sizes, spread, 0.0), ratio)
-    curve = _Curve(sizes[noisy], spread[noisy], float(sizes[~noisy].sum()))
-    return 0.0 if ratio <= curve.at(0.0)[0] else _newton(curve, ratio)
+    return Optimum(importance, optimisation + ratio * generalisation, quiet_share(importance, noise))
 
 
 class _Curve:
-    """G(y) and its slope, for the clients with noise; those without enter by their size only."""
+    """G(y) and its slope."""
 
-    def __init__(self, sizes: Floats, spread: Floats, quiet: float) -> None:
-        self.sizes, self.spread, self.quiet = sizes, spread, quiet
-        self.moment = sizes * spread
+    def __init__(self, sizes: Floats, spread: Floats) -> None:
+        self.sizes, self.spread = sizes, spread
         self.least = float(spread.min())
-        self.upper = math.sqrt(float(self.moment.sum()) / float(sizes.sum()))  # G(y) ≥ y / upper
+        quiet, noisy, inverse, moment = totals(self._ends(here) for here in pieces(sizes.size))
+        self.start = math.sqrt(quiet / inverse) if noisy else math.inf  # G(0)
+        self.stretch = math.sqrt(moment / noisy) if noisy else 0.0  # G(y) ≥ y/stretch
+
+    def _ends(self, here: slice) -> tuple[float, float, float, float]:
+        """Σ n over z = 0, Σ n over z > 0, Σ n/z over z > 0, and Σ n z."""
+        size, spread = self.sizes[here], self.spread[here]
+        noisy = spread > 0
+        inverse = np.divide(size, spread, out=np.zeros_like(size), where=noisy)
+        return float(size @ ~noisy), float(size @ noisy), float(inverse.sum()), float(size @ spread)
 
     def at(self, y: float) -> tuple[float, float]:
-        """Return G(y) and dG/dy."""
+        """Return G(y) and dG/dy, for y > 0."""
         scale = y + self.least  # sums over ((y + least)/(y + z))^k, all terms within [0, 1]
-        square, weighted, cube = self._sums(y, scale)
-        rise = self.quiet * scale**2 + y**2 * square
-        value = math.sqrt(rise / weighted)
-        return value, value * (cube / scale) * (y / rise + 1 / weighted) if rise else math.inf
+        square, weighted, cube = totals(self._sums(here, y, scale) for here in pieces(self.sizes.size))
+        value = y * math.sqrt(square / weighted)
+        return value, value * (cube / scale) * (1 / (y * square) + 1 / weighted)
 
-    def _sums(self, y: float, scale: float) -> tuple[float, float, float]:
-        """Σ n w², Σ n z w² and Σ n z w³ for w = scale/(y + z)."""
-        parts = np.empty((-(-self.sizes.size // CHUNK), 3))
-        for row, start in enumerate(range(0, self.sizes.size, CHUNK)):
-            here = slice(start, start + CHUNK)
-            weight = self.spread[here] + y
-            np.divide(scale, weight, out=weight)
-            power = weight * weight
-            parts[row, 0] = self.sizes[here] @ power
-            parts[row, 1] = self.moment[here] @ power
-            np.multiply(power, weight, out=power)
-            parts[row, 2] = self.moment[here] @ power
-        square, weighted, cube = parts.sum(axis=0).tolist()
-        return square, weighted, cube
+    def _sums(self, here: slice, y: float, scale: float) -> tuple[float, float, float]:
+        """Σ n w², Σ n z w² and Σ n z w³ for w = scale/(y + z), so that Q = (y/scale)²·Σ n w² and so on."""
+        weight = self.spread[here] + y
+        np.divide(scale, weight, out=weight)
+        power = weight * weight
+        square = float(self.sizes[here] @ power)
+        moment = self.sizes[here] * self.spread[here]
+        weighted = float(moment @ power)
+        np.multiply(power, weight, out=power)
+        return square, weighted, float(moment @ power)
 
 
-def _newton(curve: _Curve, ratio: float) -> float:
-    """Newton's method on the increasing G, kept inside a bracket around its only root."""
+def _root(curve: _Curve, ratio: float) -> float:
+    """Solve G(y) = r for y; zero at the corner, infinite where sizes alone decide.
+
+    Newton's method on the increasing G, kept inside a bracket around its only root.
+    """
+    if ratio == math.inf or curve.stretch == 0:
+        return math.inf
+    if ratio <= curve.start:
+        return 0.0
     low = 0.0
-    high = y = ratio * curve.upper
-    while True:
+    high = y = ratio * curve.stretch
+    for passes in count(1):
         value, slope = curve.at(y)
-        low, high = (low, y) if value > ratio else (y, high)
         step = y - (value - ratio) / slope
-        if not low < step < high:
+        if abs(step - y) <= STEP_TOLERANCE * y or abs(value - ratio) <= ROUNDING * ratio:
+            break
+        low, high = (low, y) if value > ratio else (y, high)
+        if not low < step < high or passes % 8 == 0:  # now and then in any case, so that nothing holds it up
             step = math.sqrt(low * high) or high / 1024
-        if abs(step - y) <= STEP_TOLERANCE * y or high <= low * (1 + STEP_TOLERANCE):
-            return step
         y = step
+    return max(step, low)
 
 
 def _importance(sizes: Floats, spread: Floats, root: float) -> Floats:
@@ -188,6 +189,8 @@ def _importance(sizes: Floats, spread: Floats, root: float) -> Floats:
     elif root + least == 0:
         weight = np.where(spread == 0, sizes, 0.0)
     else:
-        weight = sizes * ((root + least) / (root + spread))
+        weight = spread + root
+        np.divide(root + least, weight, out=weight)
+        weight *= sizes
     weight /= weight.sum()
     return weight

@@ -33,7 +33,7 @@ import numpy.typing as npt
 
 from headwater.planner.checks import Floats, distribution, noises, relative_sizes
 from headwater.planner.constants import Constants
-from headwater.planner.error_bound import BoundTerms, bound_terms, norms
+from headwater.planner.error_bound import BoundTerms, bound_terms, norms, quiet_share
 from headwater.planner.exchange import Ladder, settle
 
 ROOT_TOLERANCE = 1e-12
@@ -88,9 +88,8 @@ def optimal_for_target(
     checked = noises(noise, sizes.size)
     aim = distribution(target, sizes.size, "target")
     importance = _solve(sizes, checked, aim / aim.sum(), constants)
-    quiet, noisy = float(importance[checked == 0].sum()), float(importance[checked > 0].sum())
     terms = bound_terms(importance, samples, checked, constants, target)
-    return TargetOptimum(importance, terms, quiet / (quiet + noisy))
+    return TargetOptimum(importance, terms, quiet_share(importance, checked))
 
 
 def _solve(sizes: Floats, noise: Floats, target: Floats, constants: Constants) -> Floats:
