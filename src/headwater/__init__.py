@@ -15,6 +15,7 @@ _HOME = {
     "Keep": "memory", "Fifo": "memory", "Reservoir": "memory",
     "Uniform": "strategies", "Historical": "strategies", "Fresh": "strategies", "ByMemory": "strategies",
     "Share": "strategies", "Importance": "strategies", "Given": "strategies",
+    "Optimal": "optimal", "optimal_importance": "planner", "bound": "planner",
     "Holdings": "holdings", "unroll": "holdings", "Ledger": "ledger",
     "Client": "federation", "Federation": "federation", "Part": "federation",
     "Ball": "projection", "Box": "projection", "cross_entropy": "losses", "accuracy": "losses",
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
     from headwater.memory import Fifo as Fifo
     from headwater.memory import Keep as Keep
     from headwater.memory import Reservoir as Reservoir
+    from headwater.optimal import Optimal as Optimal
+    from headwater.planner import bound as bound
+    from headwater.planner import optimal_importance as optimal_importance
     from headwater.projection import Ball as Ball
     from headwater.projection import Box as Box
     from headwater.simulate import Record as Record

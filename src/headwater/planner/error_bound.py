@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headwater.errors import InputError
-from headwater.planner.checks import Floats, distribution, mask, noises, number, relative_sizes
+from headwater.planner.checks import Floats, counts, distribution, mask, noises, number, relative_sizes
 from headwater.planner.constants import Constants
 from headwater.planner.passes import pieces, totals
 
@@ -150,7 +150,6 @@ def effective_samples(importance: npt.ArrayLike, samples: npt.ArrayLike) -> floa
     >>> effective_samples([1.0, 0.0], [300, 100])
     300.0
     """
-    counted = np.asarray(samples, dtype=np.float64)
-    sizes = relative_sizes(samples)
-    shares = distribution(importance, sizes.size, "importance")
-    return float(counted.sum() / (shares * shares / sizes).sum())
+    counted = counts(samples)
+    shares = distribution(importance, counted.size, "importance")
+    return 1 / float((shares * (shares / counted)).sum())

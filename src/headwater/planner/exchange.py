@@ -120,7 +120,7 @@ def settle(target: Floats, weight: Floats, price: float) -> Levels:
     moving = float(ladder.target_below[receivers] + ladder.target_above[givers])
     stuck = float(ladder.square_below[givers] - ladder.square_below[receivers])
     if up + down == 0:
-        high = float(ladder.key[-1])
+        high = float(ladder.key[-1]) * (1 + 2 * EPSILON)  # so that rounding moves nobody off the target
         return Levels(max(high - 2 * price * math.sqrt(stuck), 0.0), high)
     gap = 2 * price * _norm(up, down, moving, stuck, price)
     if up >= down:  # the level of the heavier group follows from the sum, where it loses nothing to rounding
@@ -128,6 +128,18 @@ def settle(target: Floats, weight: Floats, price: float) -> Levels:
         return Levels((moving - high * down) / up, high)
     low = ladder.between((moving - gap * down) / (up + down), receivers)
     return Levels(low, (moving - low * up) / down)
+
+
+def giving_level(target: Floats, weight: Floats, price: float) -> float:
+    """Find the high level where whatever is given away costs its price 2k and nothing else: high = 2k·N.
+
+    The clients here can only give, p_m = min(α_m, high·w_m); somebody without weight in the norm takes it.
+    """
+    ladder = Ladder(target, weight)
+    square = ladder.square_below[1:] + ladder.key**2 * ladder.weight_above[1:]  # N² with the level at each rung
+    givers = int(np.count_nonzero(ladder.key <= 2 * price * np.sqrt(square)))
+    denominator = 1 - 4 * price**2 * float(ladder.weight_above[givers])
+    return 2 * price * math.sqrt(float(ladder.square_below[givers]) / max(denominator, EPSILON))
 
 
 def _norm(up: float, down: float, moving: float, stuck: float, price: float) -> float:

@@ -34,13 +34,11 @@ import numpy.typing as npt
 from headwater.planner.checks import Floats, distribution, noises, relative_sizes
 from headwater.planner.constants import Constants
 from headwater.planner.error_bound import BoundTerms, bound_terms, norms, quiet_share
-from headwater.planner.exchange import Ladder, settle
+from headwater.planner.exchange import Ladder, giving_level, settle
+from headwater.planner.optimum import minimise
 
 ROOT_TOLERANCE = 1e-12
 """Relative error of y; the bound at the optimum is flat in y, so its own error is of the square of this."""
-
-SINK = 1e100
-"""Weight of the one client that stands for all without noise, where these take importance at no cost."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +95,8 @@ def _solve(sizes: Floats, noise: Floats, target: Floats, constants: Constants) -
     c1, c2, price = constants.c1 * math.sqrt(scale), constants.samples, 2 * constants.discrepancy
     if c1 == 0 and c2 == 0:
         return target
+    if price == 0:
+        return minimise(noise, sizes, constants.samples / constants.c1 if c1 else math.inf).importance
     if c1 == 0:
         return settle(target, sizes, price / c2).importance(target, sizes)
     if c2 == 0:
@@ -154,15 +154,16 @@ def _without_size_term(sizes: Floats, noise: Floats, target: Floats, price: floa
     """Minimise A + K·‖α − p‖₁; among equals, as r → 0 does, the least R.
 
     Clients without noise then take any importance at no cost but the price of moving it: the low level is zero,
-    clients with noise give down to high = 2K·A, and those without share what was given as sizes have it.
+    clients with noise give down to high = 2K·A, and those without are filled up to a level as sizes have it.
     """
     noisy = noise > 0
     if noisy.all():
         weight = 1 / noise
         return settle(target, weight, price).importance(target, weight)
-    sink = settle(np.append(target[noisy], 0.0), np.append(1 / noise[noisy], SINK), price)
     importance = np.empty_like(target)
-    importance[noisy] = sink.importance(target[noisy], 1 / noise[noisy])
+    importance[noisy] = np.minimum(
+        target[noisy], giving_level(target[noisy], 1 / noise[noisy], price) / noise[noisy]
+    )
     given = float((target[noisy] - importance[noisy]).sum())
     level = Ladder(target[~noisy], sizes[~noisy]).levels(given)[0].low
     importance[~noisy] = np.maximum(target[~noisy], level * sizes[~noisy])

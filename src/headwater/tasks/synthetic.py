@@ -1,0 +1,81 @@
+"""The paper's synthetic task (its appendix on data sets): logistic regression, clients with related optima.
+
+    θ_0 ~ N(0, I),  θ_m ~ N(θ_0, ε² I),  x ~ U([−1, 1]^d),  y ~ Bernoulli(sigmoid(⟨x, θ_m⟩))
+
+11 clients, 200 samples in all: ten clients with historical samples and one with a stream. The paper does not give
+ε, nor the split into training, validation and test samples: here ε = 0.1, a fifth of every client's samples is for
+validation, and every client is tested on 1,000 further samples of its own distribution.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from headwater.arrivals import Arrivals, Constant, Once
+from headwater.errors import InputError
+from headwater.federation import Federation, Part
+from headwater.memory import Fifo, Keep, Memory
+from headwater.randomness import Purpose, key
+from headwater.tasks.models import Logistic
+from headwater.tasks.partition import Partition
+from headwater.tasks.task import Defaults, Split, part, pooled
+
+
+@dataclass(frozen=True)
+class Synthetic:
+    """Ten historical clients and one fresh client, 200 samples, 20 features."""
+
+    historical_clients: int = 10
+    samples: int = 200
+    features: int = 20
+    spread: float = 0.1  # ε
+    test_samples: int = 1000
+    validation: float = 0.2
+
+    name: ClassVar[str] = "synthetic"
+    defaults: ClassVar[Defaults] = Defaults(rounds=40, local_steps=5)
+
+    def split(self, historical: float, rounds: int, seed: int) -> Split:
+        """The historical samples evenly over the historical clients, the others in an even stream."""
+        old = round(historical * self.samples)
+        if not self.historical_clients <= old < self.samples:
+            raise InputError(
+                f"historical={historical}: {old} of {self.samples} samples for {self.historical_clients} historical "
+                f"clients; take a fraction from {self.historical_clients / self.samples:g} to below 1"
+            )
+        sizes = [len(s) for s in np.array_split(np.arange(old), self.historical_clients)] + [self.samples - old]
+        draw = np.random.default_rng(int(key(seed, Purpose.DATA)))
+        centre = draw.normal(size=self.features)
+        optima = centre + self.spread * draw.normal(size=(len(sizes), self.features))
+        x, y = self._draw(draw, optima, sizes)
+        test_x, test_y = self._draw(draw, optima, [self.test_samples] * len(sizes))
+        everything = Partition(np.arange(self.samples), np.concatenate([[0], np.cumsum(sizes)]))
+        training, validation = everything.carve(self.validation)
+        test = Part(test_x, test_y, np.arange(len(sizes) + 1) * self.test_samples)
+        return Split(
+            tuning=self._federation(part(x, y, training), pooled(x, y, validation), rounds),
+            final=self._federation(part(x, y, everything), test, rounds),
+        )
+
+    def model(self, seed: int) -> nn.Module:
+        """Logistic regression with 21 parameters."""
+        return Logistic(self.features, seed)
+
+    def _draw(self, draw: np.random.Generator, optima: np.ndarray, sizes: list[int]) -> tuple[Tensor, Tensor]:
+        x = draw.uniform(-1, 1, size=(sum(sizes), self.features))
+        logits = np.einsum("ij,ij->i", x, np.repeat(optima, sizes, axis=0))
+        y = draw.random(len(x)) < 1 / (1 + np.exp(-logits))
+        return torch.from_numpy(x.astype(np.float32)), torch.from_numpy(y.astype(np.int64))
+
+    def _federation(self, train: Part, test: Part, rounds: int) -> Federation:
+        rate = train.counts[-1] / rounds  # the whole stream within the run
+        old: tuple[Arrivals, Memory] = Once(), Keep()
+        new = Constant(rate), Fifo(math.ceil(rate))
+        arrivals, memory = zip(*[old] * self.historical_clients, new, strict=True)
+        return Federation(train, arrivals, memory, test)
