@@ -23,8 +23,9 @@ class Optimal:
             samples before the first round.
         bound: "paper": noise = √(Σ_fresh p_m²), the paper's Corollary 5.1. "sharp": noise = √(Σ v_m p_m²) with the
             exact variability v_m of each client's memory (:func:`client_noise`), for any arrivals and any rule.
-            They agree when all fresh clients see one sample a round; the more samples a fresh client holds, the
-            less the sharp bound shies away from it.
+            They agree for a single fresh client that sees one sample a round. The paper's noise is too large by a
+            factor of up to √(b·(M − M_hist)), so "sharp" gives fresh clients more: the more of them there are,
+            and the more samples each holds.
 
     >>> from headwater import Constant, Fifo, Keep, Ledger, Once
     >>> old, new = [Once()] * 25, [Constant(16)] * 25
@@ -65,8 +66,8 @@ class Optimal:
 def client_noise(holdings: Holdings) -> Floats:
     """v_m: how much a client's samples of a round differ from its samples of the run, in units of σ0².
 
-    v_m = T Σ_t Σ_i s_i(t)² − Σ_i (Σ_t s_i(t))² with s_i(t) the share of the client's own weight that sample i has in
-    round t, every sample counting the same over the run: T/N_m² · Σ_i 1/τ_i − 1/N_m. Zero for a historical client;
+    v_m = T Σ_t Σ_i s_i(t)² − Σ_i (Σ_t s_i(t))² with s_i(t) the share of the client's own weight that sample i has
+    in round t, every sample counting the same over the run: T/N_m² · Σ_i 1/τ_i − 1/N_m. Zero for a historical client;
     1/b − 1/N for a fresh client that keeps its b newest samples. A run's variability is then Σ_m p_m² v_m if all
     rounds count the same.
 

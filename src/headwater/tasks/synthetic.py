@@ -46,8 +46,8 @@ class Synthetic:
         old = round(historical * self.samples)
         if not self.historical_clients <= old < self.samples:
             raise InputError(
-                f"historical={historical}: {old} of {self.samples} samples for {self.historical_clients} historical "
-                f"clients; take a fraction from {self.historical_clients / self.samples:g} to below 1"
+                f"historical={historical}: {old} of {self.samples} samples for {self.historical_clients} "
+                f"historical clients; take a fraction from {self.historical_clients / self.samples:g} to below 1"
             )
         sizes = [len(s) for s in np.array_split(np.arange(old), self.historical_clients)] + [self.samples - old]
         draw = np.random.default_rng(int(key(seed, Purpose.DATA)))

@@ -1,0 +1,40 @@
+"""The ``headwater`` command."""
+
+from __future__ import annotations
+
+import errno
+import sys
+
+import typer
+from rich.console import Console
+
+from headwater.errors import InputError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Learn one model from many data streams, on devices that can keep only a few samples each.",
+)
+
+
+def main() -> None:
+    """Run a command; a user's mistake is one clear line and exit code 2, never a traceback."""
+    try:
+        app()
+    except InputError as error:
+        _fail(str(error))
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.ENOTDIR):
+            raise
+        _fail(f"{error.filename or 'a file'}: {error.strerror}; what was finished is kept, mend it and run the "
+              "same command again")  # fmt: skip
+
+
+def _fail(message: str) -> None:
+    Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {_plain(message)}")
+    sys.exit(2)
+
+
+def _plain(message: str) -> str:
+    return message.replace("[", r"\[")
