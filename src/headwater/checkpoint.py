@@ -11,6 +11,7 @@ import json
 import os
 import time
 from dataclasses import asdict
+from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
 from zipfile import BadZipFile
@@ -65,8 +66,6 @@ class Checkpoint:
         self._saved = time.monotonic()
 
     def _write_state(self, state: State) -> None:
-        from io import BytesIO
-
         buffer = BytesIO()
         np.savez(buffer, round=state.round, weight=state.weight, parameters=state.parameters.numpy(),
                  average=state.average.numpy())  # fmt: skip

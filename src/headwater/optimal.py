@@ -67,9 +67,9 @@ def client_noise(holdings: Holdings) -> Floats:
     """v_m: how much a client's samples of a round differ from its samples of the run, in units of σ0².
 
     v_m = T Σ_t Σ_i s_i(t)² − Σ_i (Σ_t s_i(t))² with s_i(t) the share of the client's own weight that sample i has
-    in round t, every sample counting the same over the run: T/N_m² · Σ_i 1/τ_i − 1/N_m. Zero for a historical client;
-    1/b − 1/N for a fresh client that keeps its b newest samples. A run's variability is then Σ_m p_m² v_m if all
-    rounds count the same.
+    in round t, every sample counting the same over the run: T/N_m² · Σ_i 1/τ_i − 1/N_m. It is 0 for a historical
+    client, and 1/b − 1/N for a fresh client that keeps its b newest samples. A run's variability is Σ_m p_m² v_m
+    if all rounds count the same.
 
     >>> from headwater import Constant, Fifo, Keep, Once, unroll
     >>> client_noise(unroll([5, 40], [Once(), Constant(4)], [Keep(), Fifo(4)], rounds=10))

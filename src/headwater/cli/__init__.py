@@ -1,5 +1,6 @@
 """The command line: ``headwater run``, ``headwater plan``, ``headwater paper``."""
 
+from headwater.cli import run as run
 from headwater.cli.main import main
 
 __all__ = ["main"]

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import errno
 import sys
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from headwater import __version__
 from headwater.errors import InputError
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Learn one model from many data streams, on devices that can keep only a few samples each.",
+    invoke_without_command=True,
 )
+
+
+@app.callback()
+def commands(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    """Learn one model from many data streams, on devices that can keep only a few samples each."""
+    if version:
+        typer.echo(f"headwater {__version__}")
+        raise typer.Exit
 
 
 def main() -> None:

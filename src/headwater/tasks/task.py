@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from torch import Tensor, nn
@@ -41,8 +41,8 @@ class Defaults:
 class Task(Protocol):
     """A learning task. Write your own with these four and hand it to :class:`headwater.experiment.Experiment`."""
 
-    name: str
-    defaults: Defaults
+    name: ClassVar[str]
+    defaults: ClassVar[Defaults]
 
     def split(self, historical: float, rounds: int, seed: int) -> Split:
         """Deal the data out: ``historical`` of it is there before round 1, the rest arrives over the rounds."""
