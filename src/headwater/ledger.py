@@ -137,7 +137,7 @@ class Ledger:
         add the part that :attr:`drift` measures.
         """
         inverse = self._sums.round_square / np.square(self._sums.round_weight)
-        return max(0.0, float(self.round_shares @ inverse - 1.0 / self.effective_samples))
+        return _difference(float(self.round_shares @ inverse), 1.0 / self.effective_samples)
 
     @cached_property
     def drift(self) -> float:
@@ -145,7 +145,7 @@ class Ledger:
         weights = self.weights
         squares = _varying_client_squares(self) if callable(weights) else _client_squares(self.holdings, weights)
         squares = squares / np.square(self._sums.round_weight)
-        return max(0.0, float(self.round_shares @ squares - np.square(self.importance).sum()))
+        return _difference(float(self.round_shares @ squares), float(np.square(self.importance).sum()))
 
     @property
     def historical_share(self) -> float:
@@ -237,6 +237,11 @@ def _varying_client_squares(ledger: Ledger) -> Floats:
     """The same for weights that change from round to round."""
     every = range(1, ledger.holdings.rounds + 1)
     return np.array([np.square(ledger.holdings.per_client(ledger.weights_at(t))).sum() for t in every])
+
+
+def _difference(larger: float, smaller: float) -> float:
+    """A difference that is zero when it is only rounding: what never changes has no variability at all."""
+    return larger - smaller if larger > smaller * (1 + 1e-12) else 0.0
 
 
 def _normalised(values: Floats) -> Floats:
