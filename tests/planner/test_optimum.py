@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 
-import cvxpy as cp
 import mpmath
 import numpy as np
 import pytest
-from certificates import Problem, certify
-from hypothesis import example, given, settings
+from certificates import Problem, by_clarabel, certify
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.planner import minimise, optimal_importance
@@ -36,7 +35,7 @@ def corner(samples, noise):
     return math.sqrt(samples[~noisy].sum() / samples.sum() / (1 / noise[noisy]).sum())
 
 
-@settings(max_examples=2500, deadline=None)
+@settings(max_examples=2000, deadline=None)
 @given(clients(), RATIOS)
 def test_certificate_of_optimality(case, ratio):
     samples, noise = case
@@ -47,7 +46,7 @@ def test_certificate_of_optimality(case, ratio):
     assert best.historical == pytest.approx(best.importance[noise == 0].sum(), abs=1e-13)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(clients(), st.floats(-16, -0.01), st.sampled_from([-1, 1]))
 def test_certificate_next_to_the_corner(case, exponent, side):
     samples, noise = case
@@ -73,20 +72,18 @@ def test_a_wrong_answer_has_no_certificate():
     assert not certify(problem, right * (1 + 1e-9)).holds()
 
 
-@settings(max_examples=40, deadline=None)
-@given(clients(most=8), st.floats(-2, 2).map(lambda exponent: 10.0**exponent))
-@example((np.array([25.0, 25.0, 475.0, 475.0]), np.array([0.0, 0.0, 1.0, 1.0])), 0.15)
-def test_agreement_with_clarabel(case, ratio):
-    samples, noise = case
-    samples, noise = samples ** (2 / 9), noise ** (2 / 9)  # scales that a general solver can take
-    sizes = samples / samples.sum()
-    p = cp.Variable(samples.size, nonneg=True)
-    objective = cp.norm(cp.multiply(np.sqrt(noise), p)) + ratio * cp.norm(cp.multiply(1 / np.sqrt(sizes), p))
-    problem = cp.Problem(cp.Minimize(objective), [cp.sum(p) == 1])
-    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-8, tol_gap_rel=1e-8, tol_feas=1e-8)
-    best = minimise(noise, samples, ratio)
-    assert best.value == pytest.approx(problem.value, rel=1e-7)
-    assert best.importance == pytest.approx(p.value, abs=1e-4)  # ψ is flat there: 1e-8 in ψ is 1e-4 in p
+@pytest.mark.parametrize("seed", range(50))
+def test_agreement_with_clarabel(seed):
+    random = np.random.default_rng(seed)
+    count = int(random.integers(2, 9))
+    samples = 10 ** random.uniform(0, 2, count)
+    noise = (random.random(count) < random.choice([0, 0.5, 1])) * 10 ** random.uniform(-2, 0, count)
+    problem = Problem(samples, noise, 1.0, 10 ** random.uniform(-2, 1))
+    value, theirs = by_clarabel(problem)
+    ours = minimise(noise, samples, problem.c2)
+    assert ours.value == pytest.approx(value, rel=1e-7)
+    assert problem.value(ours.importance) <= problem.value(theirs) * (1 + 1e-14)
+    assert ours.importance == pytest.approx(theirs, abs=1e-3)  # ψ is flat there: 1e-9 in ψ is 1e-4 in p
 
 
 def test_mask_and_noise_of_ones_are_the_same():
