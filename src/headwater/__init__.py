@@ -19,7 +19,7 @@ _HOME = {
     "Holdings": "holdings", "unroll": "holdings", "Ledger": "ledger",
     "Client": "federation", "Federation": "federation", "Part": "federation",
     "Ball": "projection", "Box": "projection", "cross_entropy": "losses", "accuracy": "losses",
-    "evaluate": "evaluate", "simulate": "simulate", "Run": "simulate", "Record": "simulate",
+    "evaluate": "evaluate", "simulate": "simulate", "Run": "simulate", "Record": "learner",
     "DivergedError": "learner",
 }  # fmt: skip
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from headwater.holdings import Holdings as Holdings
     from headwater.holdings import unroll as unroll
     from headwater.learner import DivergedError as DivergedError
+    from headwater.learner import Record as Record
     from headwater.ledger import Ledger as Ledger
     from headwater.losses import accuracy as accuracy
     from headwater.losses import cross_entropy as cross_entropy
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from headwater.planner import optimal_importance as optimal_importance
     from headwater.projection import Ball as Ball
     from headwater.projection import Box as Box
-    from headwater.simulate import Record as Record
     from headwater.simulate import Run as Run
     from headwater.simulate import simulate as simulate
     from headwater.strategies import ByMemory as ByMemory

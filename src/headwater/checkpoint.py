@@ -11,6 +11,7 @@ import json
 import os
 import time
 from dataclasses import asdict
+from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from headwater.errors import InputError
 from headwater.files import replace
@@ -27,11 +29,24 @@ R = TypeVar("R")
 _SECONDS = 10.0  # between two states; a kill costs at most that much work
 
 
+def fingerprint(*parts: str | NDArray[Any]) -> str:
+    """A short name for all that decides how a run goes.
+
+    >>> fingerprint("a", np.zeros(2)) == fingerprint("a", np.ones(2))
+    False
+    """
+    digest = sha256()
+    for part in parts:
+        digest.update(part.encode() if isinstance(part, str) else np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()[:16]
+
+
 class Checkpoint:
     """The state of one run in one folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, fingerprint: str) -> None:
         self.folder = folder
+        self._fingerprint = fingerprint
         self._records = folder / "rounds.jsonl"
         self._state = folder / "state.npz"
         self._pending: list[str] = []
@@ -46,8 +61,10 @@ class Checkpoint:
         state = self._read_state()
         lines = self._records.read_text().splitlines()[: state.round]
         if len(lines) < state.round:
-            raise InputError(f"{self._records}: {len(lines)} rounds, but the state is after round {state.round}; "
-                             "delete the folder and start again")  # fmt: skip
+            raise InputError(
+                f"{self._records}: {len(lines)} rounds, but the state is after round {state.round}; "
+                "delete the folder and start again"
+            )
         replace(self._records, "".join(line + "\n" for line in lines).encode())
         return state, [kind(**json.loads(line)) for line in lines]
 
@@ -67,16 +84,26 @@ class Checkpoint:
 
     def _write_state(self, state: State) -> None:
         buffer = BytesIO()
-        np.savez(buffer, round=state.round, weight=state.weight, parameters=state.parameters.numpy(),
-                 average=state.average.numpy())  # fmt: skip
+        arrays = {"parameters": state.parameters.numpy(), "average": state.average.numpy()}
+        np.savez(buffer, run=self._fingerprint, round=state.round, weight=state.weight, **arrays)
         replace(self._state, buffer.getvalue())
 
     def _read_state(self) -> State:
         try:
             with np.load(self._state, allow_pickle=False) as saved:
-                parameters, average = (torch.from_numpy(saved[name]) for name in ("parameters", "average"))
-                return State(int(saved["round"]), parameters, average, float(saved["weight"]))
+                run, parameters, average = str(saved["run"]), saved["parameters"], saved["average"]
+                state = State(
+                    int(saved["round"]),
+                    torch.from_numpy(parameters),
+                    torch.from_numpy(average),
+                    float(saved["weight"]),
+                )
         except (OSError, ValueError, KeyError, BadZipFile, EOFError) as error:
+            message = f"{self._state}: cannot be read ({error}); delete the folder and start again"
+            raise InputError(message) from error
+        if run != self._fingerprint:
             raise InputError(
-                f"{self._state}: cannot be read ({error}); delete the folder and start again"
-            ) from error
+                f"{self.folder} holds a run with other settings, other data or another model; "
+                "choose another checkpoint folder, or delete that one"
+            )
+        return state

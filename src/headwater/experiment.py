@@ -21,8 +21,8 @@ import torch
 from headwater.errors import InputError
 from headwater.evaluate import evaluate
 from headwater.files import replace
-from headwater.learner import DivergedError
-from headwater.simulate import Record, Run, simulate
+from headwater.learner import DivergedError, Record
+from headwater.simulate import Run, simulate
 from headwater.strategies import Strategy
 from headwater.tasks.task import Task
 

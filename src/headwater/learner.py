@@ -9,15 +9,16 @@ a client lives.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from headwater.engines.engine import Engine
 from headwater.errors import InputError
+from headwater.ledger import Ledger
 from headwater.projection import Projection
-from headwater.work import Work
+from headwater.work import Plan, Work
 
 Rate = float | Callable[[int], float]
 
@@ -48,6 +49,45 @@ class State:
         return cls(0, parameters, parameters.clone(), 0.0)
 
 
+@dataclass(frozen=True)
+class Record:
+    """What happened in a round.
+
+    Attributes:
+        round: t.
+        learning_rate: η.
+        share: q(t).
+        clients: how many took part.
+        samples: how many gradients were computed.
+        move: ‖θ(t+1) − θ(t)‖ before the projection.
+        accuracy, loss: of θ(t+1), averaged over clients; None in rounds without a test.
+    """
+
+    round: int
+    learning_rate: float
+    share: float
+    clients: int
+    samples: int
+    move: float
+    accuracy: float | None = None
+    loss: float | None = None
+
+
+def learn(
+    state: State,
+    ledger: Ledger,
+    plan: Plan,
+    engine: Engine,
+    rates: Sequence[float],
+    projection: Projection | None = None,
+) -> Iterator[tuple[State, Record]]:
+    """The rounds after ``state``, one by one, to the ledger's last."""
+    for work in plan.follow(ledger, state.round + 1):
+        rate, share = rates[work.number - 1], float(ledger.round_shares[work.number - 1])
+        state, move = step(state, work, share, engine, rate, projection)
+        yield state, Record(work.number, rate, share, len(work.clients), work.samples.size, move)
+
+
 def step(
     state: State, work: Work, round_share: float, engine: Engine, rate: float, projection: Projection | None = None
 ) -> tuple[State, float]:
@@ -67,9 +107,14 @@ def step(
     return State(work.number, parameters, average, weight), length
 
 
-def rate_at(rate: Rate, round: int) -> float:
-    """The learning rate of a round, from a number or a schedule."""
-    value = float(rate(round) if callable(rate) else rate)
-    if not (math.isfinite(value) and value > 0):
-        raise InputError(f"learning_rate: a finite number above 0; got {value} in round {round}")
-    return value
+def schedule(rate: Rate, rounds: int) -> list[float]:
+    """The learning rate of every round, from a number or a function of the round (from 1).
+
+    >>> schedule(lambda round: 0.5 / round, 2)
+    [0.5, 0.25]
+    """
+    values = [float(rate(t) if callable(rate) else rate) for t in range(1, rounds + 1)]
+    for t, value in enumerate(values, 1):
+        if not (math.isfinite(value) and value > 0):
+            raise InputError(f"learning_rate: a finite number above 0; got {value} in round {t}")
+    return values

@@ -11,7 +11,7 @@ Everything the theory talks about is a sum over it (Section 4 and Theorem 4.1 of
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -174,7 +174,7 @@ class Ledger:
             if current is None or callable(self.weights) or self.holdings.changes[number]:
                 current = self.round(number)
             else:
-                current = Round(number, *_fields(current)[1:])
+                current = replace(current, number=number)
             yield current
 
     def _check_rounds(self) -> None:
@@ -256,7 +256,3 @@ def _check_weights(weights: Floats, holdings: Holdings, where: str = "") -> None
         raise InputError(
             f"weights{where}: finite numbers ≥ 0; sample {i} of client {holdings.client[i]} has {weights[i]}"
         )
-
-
-def _fields(round: Round) -> tuple[int, Counts, Floats, Counts, Counts, Floats]:
-    return round.number, round.clients, round.shares, round.offsets, round.samples, round.weights

@@ -4,49 +4,26 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from headwater.checkpoint import Checkpoint
+from headwater.checkpoint import Checkpoint, fingerprint
 from headwater.engines import choose
 from headwater.errors import InputError
 from headwater.evaluate import Metric, evaluate
-from headwater.federation import Client, Federation
-from headwater.learner import Rate, State, rate_at, step
+from headwater.federation import Client, Federation, Part
+from headwater.learner import Rate, Record, State, learn, schedule
 from headwater.ledger import Ledger
 from headwater.losses import Loss, accuracy, cross_entropy
 from headwater.problem import Problem
 from headwater.projection import Projection
 from headwater.strategies import Strategy, Uniform
 from headwater.work import Plan
-
-
-@dataclass(frozen=True)
-class Record:
-    """What happened in a round.
-
-    Attributes:
-        round: t.
-        learning_rate: η.
-        share: q(t).
-        clients: how many took part.
-        samples: how many gradients were computed.
-        move: ‖θ(t+1) − θ(t)‖ before the projection.
-        accuracy, loss: of θ(t+1), averaged over clients; None in rounds without a test.
-    """
-
-    round: int
-    learning_rate: float
-    share: float
-    clients: int
-    samples: int
-    move: float
-    accuracy: float | None = None
-    loss: float | None = None
 
 
 @dataclass(frozen=True)
@@ -135,26 +112,14 @@ def simulate(
     problem.check()
     ledger = Ledger.weigh(federation.holdings(rounds, seed), strategy or Uniform())
     plan = Plan(local_steps, batch_size, participation, seed)
-    every = _test_every(test_every, rounds) if federation.test is not None else 0
-    tester = copy.deepcopy(model)
-
-    def test(parameters: Tensor) -> tuple[float, float]:
-        assert federation.test is not None
-        score = evaluate(problem.load(parameters, tester), federation.test, loss, metric)
-        return float(score.accuracy.mean()), float(score.loss.mean())
-
-    store = Checkpoint(Path(checkpoint)) if checkpoint is not None else None
+    rates = schedule(learning_rate, rounds)
+    store = _open(checkpoint, ledger, plan, rates, problem)
     state, history = (store.load(Record) if store else None) or (State.start(problem.initial()), [])
-    works = plan.follow(ledger, state.round + 1)
+    test = _Test(federation.test, problem, metric, _test_every(test_every, rounds), rounds)
     runner = choose(problem, plan.work(ledger.round(1)), engine, workers)
     try:
-        for work in works:
-            rate = rate_at(learning_rate, work.number)
-            share = float(ledger.round_shares[work.number - 1])
-            state, move = step(state, work, share, runner, rate, projection)
-            tested = every and (work.number % every == 0 or work.number == rounds)
-            scores = test(state.parameters) if tested else (None, None)
-            record = Record(work.number, rate, share, len(work.clients), work.samples.size, move, *scores)
+        for now, untested in learn(state, ledger, plan, runner, rates, projection):
+            state, record = now, test(now, untested)
             history.append(record)
             if progress:
                 progress(record)
@@ -165,6 +130,31 @@ def simulate(
     finally:
         runner.close()
     return Run(ledger, history, state, problem)
+
+
+class _Test:
+    """Tests the model in some of the rounds."""
+
+    def __init__(self, part: Part | None, problem: Problem, metric: Metric, every: int, rounds: int) -> None:
+        self._part, self._problem, self._metric, self._every, self._last = part, problem, metric, every, rounds
+        self._model = copy.deepcopy(problem.model)
+
+    def __call__(self, state: State, record: Record) -> Record:
+        if self._part is None or not self._every or (state.round % self._every and state.round != self._last):
+            return record
+        model = self._problem.load(state.parameters, self._model)
+        score = evaluate(model, self._part, self._problem.loss, self._metric)
+        return replace(record, accuracy=float(score.accuracy.mean()), loss=float(score.loss.mean()))
+
+
+def _open(
+    folder: Path | str | None, ledger: Ledger, plan: Plan, rates: Sequence[float], problem: Problem
+) -> Checkpoint | None:
+    """The checkpoint in a folder, for this very run and no other."""
+    if folder is None:
+        return None
+    parts = (repr(plan), ledger.sample_shares, ledger.round_shares, np.asarray(rates), problem.initial().numpy())
+    return Checkpoint(Path(folder), fingerprint(*parts))
 
 
 def _like(x: Tensor, model: nn.Module) -> Tensor:

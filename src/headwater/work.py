@@ -8,7 +8,7 @@ for the learner is to compute gradients.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -76,15 +76,14 @@ class Plan:
 
     def follow(self, ledger: Ledger, first: int = 1) -> Iterator[Work]:
         """The work of each round from ``first`` on; equal rounds share their arrays."""
-        round: Round | None = None
+        before: Round | None = None
         work: Work | None = None
-        for current in ledger.rounds(first):
-            if work is None or round is None or self._random or current.samples is not round.samples:
-                work = self.work(current)
+        for round in ledger.rounds(first):
+            if work is None or before is None or round.samples is not before.samples or self._draws(round):
+                work = self.work(round)
             else:
-                work = Work(current.number, work.clients, work.shares, work.offsets, work.samples,
-                            work.coefficients)  # fmt: skip
-            round = current
+                work = replace(work, number=round.number)
+            before = round
             yield work
 
     def work(self, round: Round) -> Work:
@@ -97,9 +96,10 @@ class Plan:
             return Work(round.number, round.clients, round.shares, round.offsets, samples, weights)
         return _batches(round, sizes, self.batch_size, self.local_steps, self.seed)
 
-    @property
-    def _random(self) -> bool:
-        return self.batch_size is not None or self.participation is not None
+    def _draws(self, round: Round) -> bool:
+        """Is anything about this round's work random?"""
+        small = self.batch_size is not None and int(np.diff(round.offsets).max()) > self.batch_size
+        return small or self.participation is not None
 
 
 def select(round: Round, participation: float, seed: int) -> Round:

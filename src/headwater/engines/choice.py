@@ -18,6 +18,7 @@ from headwater.problem import Problem
 from headwater.work import Work
 
 _WORTH_A_PROCESS = 1e8  # floating-point operations a round; below, handing over costs more than it brings
+_WORTH_SENDING = 1e4  # floating-point operations a sample; below, telling a worker its samples costs more
 _TINY = 4096  # parameters; above, one client fills the machine's vector units by itself
 
 KINDS: dict[str, Callable[[Problem], Engine]] = {
@@ -59,7 +60,8 @@ def _best(problem: Problem, work: Work) -> Callable[[Problem], Engine]:
 
 def _processes(problem: Problem, work: Work, make: Callable[[Problem], Engine]) -> int:
     """One worker a core if the round is worth it, else none."""
-    enough = operations(problem) * work.samples.size >= _WORTH_A_PROCESS
+    each = operations(problem)
+    enough = each >= _WORTH_SENDING and each * work.samples.size >= _WORTH_A_PROCESS
     several = len(work.clients) > 1
     return cores() if enough and several and can_fork() and cores() > 1 and make is not Loop else 0
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from headwater.files import replace
 from headwater.report.style import COLOURS, figure, plain
-from headwater.simulate import Record
+from headwater.learner import Record
 
 Curves = dict[str, Sequence[Sequence[Record]]]
 
