@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks import machine, measure, picture, results, table
 from benchmarks.contenders import CONTENDERS, Contender, Kind
-from benchmarks.measure import Settings
+from benchmarks.entries import Settings
 from benchmarks.workloads import WORKLOADS, Workload
 
 

@@ -8,7 +8,7 @@ from enum import Enum
 from pathlib import Path
 
 from benchmarks import environments
-from benchmarks.workloads import Workload
+from benchmarks.workloads import Streams, Workload
 
 QUIET_FLOWER = {
     "FLWR_TELEMETRY_ENABLED": "0",
@@ -36,6 +36,7 @@ class Contender:
         environment: of the interpreter; None for the one that runs the benchmarks.
         process_a_core: started under torchrun.
         one_step_only: makes sense only where clients take one local step.
+        streams: can take a streaming workload; plain: can take the others.
     """
 
     name: str
@@ -46,11 +47,18 @@ class Contender:
     environment: str | None = None
     process_a_core: bool = False
     one_step_only: bool = False
+    streams: bool = False
+    plain: bool = True
     variables: Mapping[str, str] = field(default_factory=dict)
 
     def takes(self, workload: Workload) -> bool:
         """Whether the workload is something this contender can do."""
-        return workload.steps == 1 or not self.one_step_only
+        able = self.streams if isinstance(workload, Streams) else self.plain
+        return able and (workload.steps == 1 or not self.one_step_only)
+
+    def comparable(self, workload: Workload) -> bool:
+        """Whether its outcome can be checked: bare steps draw nothing, they only do as many as the others."""
+        return self.kind is not Kind.LIMIT or not isinstance(workload, Streams)
 
     def command(self, folder: Path) -> list[str]:
         """The command line that starts it on the workload in that folder; sets the environment up if need be."""
@@ -67,6 +75,7 @@ def cores() -> int:
 
 
 CONTENDERS = (
+    Contender("headwater", "Headwater", Kind.OURS, "headwater", streams=True),
     Contender("pfl", "pfl-research, one process", Kind.PEER, "pfl", environment="pfl"),
     Contender(
         "pfl-cores", "pfl-research, a process a core", Kind.PEER, "pfl", environment="pfl", process_a_core=True
@@ -82,7 +91,8 @@ CONTENDERS = (
         variables=QUIET_FLOWER,
     ),
     Contender("loop", "plain PyTorch loop", Kind.PEER, "loop"),
-    Contender("steps", "limit: bare SGD steps, a process a core", Kind.LIMIT, "limit", ("steps",)),
+    Contender("stream-loop", "hand-written PyTorch loop", Kind.PEER, "stream_loop", streams=True, plain=False),
+    Contender("steps", "limit: bare SGD steps, a process a core", Kind.LIMIT, "limit", ("steps",), streams=True),
     Contender("fused", "limit: bare fused pass, one core", Kind.LIMIT, "limit", ("fused",), one_step_only=True),
     Contender(
         "fused-cores",

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.contenders import Kind
+from benchmarks.entries import Entry
+from benchmarks.jobs import from_settings
 from benchmarks.machine import Machine
-from benchmarks.measure import Entry
 from benchmarks.workloads import Workload
 
 
@@ -138,7 +139,7 @@ def load(path: Path) -> Report:
     """Read a report that was written as JSON."""
     content = json.loads(path.read_text())
     results = [
-        Result(Workload(**item["workload"]), [Line(**values) for values in item["lines"]])
+        Result(from_settings(item["workload"]), [Line(**values) for values in item["lines"]])
         for item in content["workloads"]
     ]
     return Report(Machine(**content["machine"]), results)

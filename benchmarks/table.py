@@ -68,7 +68,7 @@ def row(line: Line, peer: Line | None, limit: Line | None) -> str:
         number(quotient(line, limit)),
         f"{line.startup:.1f} s",
         f"{(line.memory or 0) / 2**20:,.0f} MB",
-        f"{line.error:.0e}",
+        "–" if line.error is None else f"{line.error:.0e}",
     ]
     return "| " + " | ".join(cells) + " |"
 

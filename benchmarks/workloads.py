@@ -1,21 +1,15 @@
 """What is computed: a network, its clients and their mini-batches, the same for every contender.
 
-Client m owns rows ``m * samples`` to ``(m + 1) * samples`` of the data. Its local step e of every round takes the
-e-th run of ``batch`` rows among them, so that contenders which read a client's data in order take the prescribed
+The rows of the data belong to the clients one after the other. A client's local step e of every round takes the
+e-th run of ``batch`` rows of its own, so that contenders which read a client's data in order take the prescribed
 mini-batches without being told. A round is ``steps`` such steps of plain SGD at every client, from the same
 model, and the mean of the clients' models weighted by their numbers of samples.
 """
 
 import dataclasses
-import json
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self
-
-import numpy as np
-import numpy.typing as npt
-
-Array = npt.NDArray[Any]
+from enum import Enum
+from typing import Self
 
 
 @dataclass(frozen=True)
@@ -33,75 +27,106 @@ class Workload:
 
     def __post_init__(self) -> None:
         if self.steps * self.batch > self.samples:
-            raise ValueError(
-                f"{self.name}: {self.steps} batches of {self.batch} need more than {self.samples} rows"
-            )
+            raise ValueError(f"{self.name}: {self.steps} batches of {self.batch} need over {self.samples} rows")
 
     def quick(self) -> Self:
         """The same with few clients: to see that everything works, not how fast it is."""
-        few = max(4, self.clients // 25) if self.clients <= 1000 else 200
-        return dataclasses.replace(
-            self, clients=min(few, self.clients), title=f"{self.title} [cut to {few} clients]"
-        )
+        few = min(self.clients, 200 if self.clients > 1000 else max(4, self.clients // 25))
+        return dataclasses.replace(self, clients=few, title=f"{self.title} [cut to {few} clients]")
+
+    @property
+    def longest_turn(self) -> int:
+        """Rounds that a contender may do in one turn."""
+        return 1000
+
+    @property
+    def checked(self) -> tuple[int, ...]:
+        """The rounds after which the model is compared."""
+        return (1,)
+
+    def first_row(self, client: int) -> int:
+        """Where a client's rows begin; for one past the last client, how many rows there are."""
+        return client * self.samples
 
     def rows(self, client: int, step: int) -> slice:
         """Rows of one mini-batch."""
-        first = client * self.samples + step * self.batch
+        first = self.first_row(client) + step * self.batch
         return slice(first, first + self.batch)
 
 
-WORKLOADS = (
-    Workload("logistic-50", "logistic regression, 50 clients, E = 1", "logistic", 50, 20, 20, 1, 0.5),
-    Workload("logistic-1000", "logistic regression, 1,000 clients, E = 1", "logistic", 1000, 20, 20, 1, 0.5),
-    Workload(
-        "logistic-100000", "logistic regression, 100,000 clients, E = 1", "logistic", 100_000, 20, 20, 1, 0.5
-    ),
-    Workload("digits", "784–1024–62, 100 clients, E = 5", "digits", 100, 200, 32, 5, 0.1),
-    Workload("images-1", "CIFAR network, 50 clients, E = 1", "images", 50, 200, 32, 1, 0.005),
-    Workload("images-5", "CIFAR network, 50 clients, E = 5", "images", 50, 200, 32, 5, 0.005),
-    Workload("characters", "Shakespeare RNN, 20 clients, E = 1", "characters", 20, 200, 32, 1, 0.5),
-)
+class Role(Enum):
+    """How a client of a streaming workload gets and keeps its samples."""
 
-
-def inputs(network: str, rows: int, random: np.random.Generator) -> tuple[Array, Array]:
-    """Random features and labels of the right shapes and types: speed does not depend on the values."""
-    if network == "logistic":
-        x = random.standard_normal((rows, 20), dtype=np.float32)
-        return x, (x[:, 0] + x[:, 1] > 0.3).astype(np.int64)
-    if network == "digits":
-        return random.standard_normal((rows, 784), dtype=np.float32), random.integers(0, 62, rows)
-    if network == "images":
-        return random.standard_normal((rows, 3, 32, 32), dtype=np.float32), random.integers(0, 10, rows)
-    return random.integers(0, 100, (rows, 80)), random.integers(0, 100, rows)
-
-
-def write(workload: Workload, weights: list[Array], folder: Path, seed: int = 0) -> None:
-    """Put the workload's settings, data and first weights where the runners read them."""
-    random = np.random.default_rng(seed)
-    x, y = inputs(workload.network, workload.clients * workload.samples, random)
-    np.save(folder / "x.npy", x)
-    np.save(folder / "y.npy", y)
-    np.savez(folder / "weights.npz", *weights)
-    (folder / "workload.json").write_text(json.dumps(dataclasses.asdict(workload)))
+    HISTORICAL = "all from the beginning"
+    FIFO = "the newest"
+    RESERVOIR = "a random choice of all seen"
 
 
 @dataclass(frozen=True)
-class Job:
-    """A workload as a runner finds it in its folder."""
+class Streams(Workload):
+    """Half of the clients hold ``samples`` from the beginning; the others get ``arriving`` new ones a round.
 
-    workload: Workload
-    x: Array
-    y: Array
-    weights: list[Array]
+    Of these, one half keeps the ``capacity`` newest, the other half a uniform choice of as many. Mini-batches are
+    drawn from the memory, of which all samples count alike. A stream ends after ``horizon`` rounds.
+    """
+
+    arriving: int
+    capacity: int
+    horizon: int
+
+    @property
+    def longest_turn(self) -> int:
+        """As many as leave some of the stream for the next turns."""
+        return self.horizon // 8
+
+    @property
+    def checked(self) -> tuple[int, ...]:
+        """Two in a row, when the memories have long been full: the step between them is compared."""
+        settled = 2 * self.capacity // self.arriving
+        return settled, settled + 1
+
+    @property
+    def historical(self) -> int:
+        """How many clients are historical; they come first."""
+        return self.clients // 2
+
+    def role(self, client: int) -> Role:
+        """What kind of client this is."""
+        if client < self.historical:
+            return Role.HISTORICAL
+        return Role.FIFO if (client - self.historical) % 2 == 0 else Role.RESERVOIR
+
+    def first_row(self, client: int) -> int:
+        """Where a client's rows begin, in order of arrival."""
+        fresh = max(0, client - self.historical)
+        return min(client, self.historical) * self.samples + fresh * self.arriving * self.horizon
+
+    def held(self, client: int, round: int) -> int:
+        """How many samples are in the client's memory in a round, counted from 1."""
+        if self.role(client) is Role.HISTORICAL:
+            return self.samples
+        return min(self.capacity, self.arriving * round)
 
 
-def read(folder: Path) -> Job:
-    """What `write` wrote."""
-    workload = Workload(**json.loads((folder / "workload.json").read_text()))
-    return Job(workload, np.load(folder / "x.npy"), np.load(folder / "y.npy"), read_arrays(folder / "weights.npz"))
+def logistic(clients: int) -> Workload:
+    """Logistic regression with 21 parameters; every client takes one step on its 20 samples."""
+    title = f"logistic regression, {clients:,} clients, E = 1"
+    return Workload(f"logistic-{clients}", title, "logistic", clients, 20, 20, 1, 0.5)
 
 
-def read_arrays(path: Path) -> list[Array]:
-    """Arrays of an .npz file in the order in which they were saved."""
-    with np.load(path) as stored:
-        return [stored[name] for name in sorted(stored.files, key=lambda name: int(name.removeprefix("arr_")))]
+def images(steps: int) -> Workload:
+    """The convolutional network on 50 clients."""
+    title = f"CIFAR network, 50 clients, E = {steps}"
+    return Workload(f"images-{steps}", title, "images", 50, 200, 32, steps, 0.005)
+
+
+WORKLOADS = (
+    logistic(50),
+    logistic(1000),
+    logistic(100_000),
+    Workload("digits", "784–1024–62, 100 clients, E = 5", "digits", 100, 200, 32, 5, 0.1),
+    images(1),
+    images(5),
+    Workload("characters", "Shakespeare RNN, 20 clients, E = 1", "characters", 20, 200, 32, 1, 0.5),
+    Streams("streams", "784–1024–62 from streams, 100 clients, E = 5", "digits", 100, 200, 32, 5, 0.1, 4, 40, 160),
+)

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import workloads
+from benchmarks import jobs
 from benchmarks.peers.gate import Gate
+from benchmarks.workloads import Workload
 
 
-def clients_of(job: workloads.Job, fedjax: Any, jax: Any) -> list[tuple[Any, Any, Any]]:
+def clients_of(job: jobs.Job, fedjax: Any, jax: Any) -> list[tuple[Any, Any, Any]]:
     """Identifier, data and key of every client; images with channels last, which XLA prefers."""
     samples = job.workload.samples
     x = np.ascontiguousarray(np.moveaxis(job.x, 1, -1)) if job.workload.network == "images" else job.x
@@ -25,7 +26,7 @@ def clients_of(job: workloads.Job, fedjax: Any, jax: Any) -> list[tuple[Any, Any
     return [(m, fedjax.ClientDataset({"x": x[s], "y": y[s]}), keys[m]) for m, s in enumerate(slices)]
 
 
-def algorithm(workload: workloads.Workload, network: Any, fedjax: Any, jax: Any) -> Any:
+def algorithm(workload: Workload, network: Any, fedjax: Any, jax: Any) -> Any:
     """Federated averaging with plain SGD on the clients, mini-batches in the order of the data."""
 
     def loss(weights: Any, batch: Any) -> Any:
@@ -53,7 +54,7 @@ def main() -> None:
 
     from benchmarks.peers.fedjax_networks import NETWORKS
 
-    job = workloads.read(folder)
+    job = jobs.read(folder)
     network = NETWORKS[job.workload.network]
     with fedjax.for_each_client_backend(backend):
         federated = algorithm(job.workload, network, fedjax, jax)

@@ -17,7 +17,7 @@ from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
 from torch import Tensor
 
-from benchmarks import networks, workloads
+from benchmarks import jobs, networks
 from benchmarks.peers.flower_client import train
 from benchmarks.peers.gate import Gate
 
@@ -31,7 +31,7 @@ class Finished(Exception):
 class Server:
     """FedAvg with a gate between rounds."""
 
-    def __init__(self, job: workloads.Job) -> None:
+    def __init__(self, job: jobs.Job) -> None:
         weights = [torch.from_numpy(w) for w in job.weights]
         self.clients = job.workload.clients
         self.model, _ = networks.load(job.workload.network, weights)
@@ -58,7 +58,7 @@ class Server:
 def main() -> None:
     """Serve rounds of the workload in the folder given."""
     folder = Path(sys.argv[1])
-    job = workloads.read(folder)
+    job = jobs.read(folder)
     server, client = ServerApp(), ClientApp()
     server.main()(Server(job).main)
     client.train()(functools.partial(train, folder))

@@ -11,14 +11,15 @@ import torch
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from torch import Tensor, nn, optim
 
-from benchmarks import networks, workloads
+from benchmarks import jobs, networks
+from benchmarks.workloads import Workload
 
 
 @functools.cache
-def actor(folder: Path) -> tuple[workloads.Workload, Tensor, Tensor, nn.Module, networks.Loss]:
+def actor(folder: Path) -> tuple[Workload, Tensor, Tensor, nn.Module, networks.Loss]:
     """What an actor keeps from client to client: the data and a model to train in."""
     torch.set_num_threads(1)
-    job = workloads.read(folder)
+    job = jobs.read(folder)
     model, loss = networks.load(job.workload.network, [torch.from_numpy(w) for w in job.weights])
     return job.workload, torch.from_numpy(job.x), torch.from_numpy(job.y), model, loss
 

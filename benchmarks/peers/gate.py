@@ -15,8 +15,6 @@ from typing import Any
 
 import numpy as np
 
-Parameters = Callable[[], Iterable[Any]]
-
 
 class Gate:
     """A runner arrives here before its first round and after every round.
@@ -24,10 +22,16 @@ class Gate:
     Args:
         parameters: gives the present model's arrays, in PyTorch's order and layout; called only to save them.
         packages: whose versions are reported.
+        rows: of a runner that draws its own mini-batches: the rows of the last round, clients × steps × batch.
     """
 
-    def __init__(self, parameters: Parameters, packages: Iterable[str] = ()) -> None:
-        self._parameters = parameters
+    def __init__(
+        self,
+        parameters: Callable[[], Iterable[Any]],
+        packages: Iterable[str] = (),
+        rows: Callable[[], Any] | None = None,
+    ) -> None:
+        self._parameters, self._rows = parameters, rows
         self._answers = os.fdopen(os.dup(1), "w")
         os.dup2(2, 1)
         self._left = 0
@@ -44,7 +48,7 @@ class Gate:
         else:
             self._seconds.append(now - self._start)
             self._left -= 1
-        while self._left == 0:
+        if self._left == 0:
             if self._seconds:
                 self._finish()
             if not self._listen():
@@ -66,6 +70,8 @@ class Gate:
     def _finish(self) -> None:
         if self._save:
             np.savez(self._save, *[np.asarray(array) for array in self._parameters()])
+            if self._rows is not None:
+                np.save(self._save.removesuffix(".npz") + ".rows.npy", self._rows())
         self._answer({"seconds": self._seconds})
         self._seconds = []
 

@@ -20,14 +20,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from benchmarks import networks, workloads
+from benchmarks import jobs, networks
 from benchmarks.peers.gate import Gate
 
 
 class Core:
     """One process' share of the clients, its mini-batches laid out beforehand."""
 
-    def __init__(self, job: workloads.Job, clients: range, shared: list[Tensor], total: list[Tensor]) -> None:
+    def __init__(self, job: jobs.Job, clients: range, shared: list[Tensor], total: list[Tensor]) -> None:
         self.workload, self.shared, self.total = job.workload, shared, total
         self.model, self.loss = networks.load(job.workload.network, shared)
         self.parameters: list[Tensor] = list(self.model.parameters())
@@ -88,13 +88,13 @@ class Core:
 class Cores:
     """The worker processes, told by a byte what to do."""
 
-    def __init__(self, job: workloads.Job, number: int, kind: str) -> None:
+    def __init__(self, job: jobs.Job, number: int, kind: str) -> None:
         self.shared = [torch.from_numpy(w).share_memory_() for w in job.weights]
         self.totals = [[torch.zeros_like(w).share_memory_() for w in self.shared] for _ in range(number)]
         self.kind = kind
         self.pipes = [self._start(job, rank, number) for rank in range(number)]
 
-    def _start(self, job: workloads.Job, rank: int, number: int) -> Connection:
+    def _start(self, job: jobs.Job, rank: int, number: int) -> Connection:
         context = multiprocessing.get_context("fork")
         here, there = context.Pipe()
         clients = range(rank, job.workload.clients, number)
@@ -115,7 +115,7 @@ class Cores:
 
 
 def work(
-    job: workloads.Job, clients: range, shared: list[Tensor], total: list[Tensor], pipe: Connection, kind: str
+    job: jobs.Job, clients: range, shared: list[Tensor], total: list[Tensor], pipe: Connection, kind: str
 ) -> None:
     """A worker process: single-threaded, does what the byte says, answers when done."""
     torch.set_num_threads(1)
@@ -136,7 +136,7 @@ def exactness(first: int) -> Iterator[bool]:
 def main() -> None:
     """Serve rounds of the workload in the folder given; the second argument says how it is done."""
     kind = sys.argv[2]
-    job = workloads.read(Path(sys.argv[1]))
+    job = jobs.read(Path(sys.argv[1]))
     number = 1 if kind == "fused" else min(len(os.sched_getaffinity(0)), job.workload.clients)
     cores = Cores(job, number, kind.removesuffix("-cores"))
     gate = Gate(lambda: cores.shared, ["torch"])

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor, nn, optim
 from torch.utils.data import DataLoader, Subset, TensorDataset
 
-from benchmarks import networks, workloads
+from benchmarks import jobs, networks
 from benchmarks.peers.gate import Gate
 
 
 class Federation:
     """A server and its clients' data sets."""
 
-    def __init__(self, job: workloads.Job) -> None:
+    def __init__(self, job: jobs.Job) -> None:
         self.workload = job.workload
         self.model, self.loss = networks.load(self.workload.network, [torch.from_numpy(w) for w in job.weights])
         data = TensorDataset(torch.from_numpy(job.x), torch.from_numpy(job.y))
@@ -47,7 +47,7 @@ class Federation:
 
 def main() -> None:
     """Serve rounds of the workload in the folder given."""
-    federation = Federation(workloads.read(Path(sys.argv[1])))
+    federation = Federation(jobs.read(Path(sys.argv[1])))
     gate = Gate(lambda: [p.detach() for p in federation.model.parameters()], ["torch"])
     for _ in gate.rounds():
         federation.round()

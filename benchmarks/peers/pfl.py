@@ -24,7 +24,7 @@ from pfl.metrics import Metrics
 from pfl.model.pytorch import PyTorchModel
 from torch import Tensor, nn
 
-from benchmarks import networks, workloads
+from benchmarks import jobs, networks
 from benchmarks.peers.gate import Gate
 
 ENDLESS = 10**9
@@ -74,7 +74,7 @@ class Turnstile(TrainingProcessCallback):  # type: ignore[misc]
         return not bool(go.item())
 
 
-def backend(job: workloads.Job) -> SimulatedBackend:
+def backend(job: jobs.Job) -> SimulatedBackend:
     """All clients, one after the other, every round, weighted by their numbers of samples."""
     samples, clients = job.workload.samples, job.workload.clients
     x, y = torch.from_numpy(job.x), torch.from_numpy(job.y)
@@ -87,7 +87,7 @@ def backend(job: workloads.Job) -> SimulatedBackend:
 
 def main() -> None:
     """Serve rounds of the workload in the folder given."""
-    job = workloads.read(Path(sys.argv[1]))
+    job = jobs.read(Path(sys.argv[1]))
     workload = job.workload
     module = WithLoss(*networks.load(workload.network, [torch.from_numpy(w) for w in job.weights]))
     model = PyTorchModel(

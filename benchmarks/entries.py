@@ -1,0 +1,112 @@
+"""One contender on one workload: let in, given turns, sent home; and what was seen of it."""
+
+import statistics
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks import checks
+from benchmarks.contenders import Contender
+from benchmarks.environments import Unavailable
+from benchmarks.memory import Watch
+from benchmarks.runner import Failure, Runner
+from benchmarks.workloads import Workload
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How long to measure.
+
+    Attributes:
+        turns: of each contender. turn: seconds of rounds in a turn, at least one round.
+        budget: seconds after which a slow contender takes no further turn (it has two at least).
+        patience: seconds within which a contender must be ready, and must answer.
+    """
+
+    turns: int = 5
+    turn: float = 1.0
+    budget: float = 120.0
+    patience: float = 600.0
+
+
+@dataclass
+class Entry:
+    """What was seen of a contender, or why nothing was.
+
+    Attributes:
+        seconds: of the rounds in its turns; before, after: of a limit, before and after all others.
+        error: distance from the right answer, in units of a round's move; None: not comparable.
+        memory: largest sum over its tree of processes until it was warm, in bytes.
+        first: seconds from its start to the first model that was asked for.
+    """
+
+    contender: Contender
+    workload: Workload
+    seconds: list[float] = field(default_factory=list)
+    before: list[float] = field(default_factory=list)
+    after: list[float] = field(default_factory=list)
+    error: float | None = None
+    memory: int = 0
+    first: float = 0.0
+    rounds_a_turn: int = 1
+    versions: dict[str, str] = field(default_factory=dict)
+    failure: str | None = None
+    runner: Runner | None = None
+
+    @property
+    def median(self) -> float:
+        """Seconds a round."""
+        return statistics.median(self.seconds)
+
+    @property
+    def startup(self) -> float:
+        """Seconds from its start to the first model that was asked for, less the rounds to it."""
+        return max(0.0, self.first - self.workload.checked[0] * self.median)
+
+    def admit(self, check: checks.Check, folder: Path, settings: Settings) -> None:
+        """Start it, compare what it computes with the right answer, warm it up, let it sleep."""
+        try:
+            command = self.contender.command(folder)
+            runner = Runner(command, self.contender.variables, folder / f"{self.contender.name}.log")
+            self.runner = runner
+            with Watch(runner.process.pid) as watch:
+                self.versions = runner.versions(settings.patience)
+                self._compare(runner, check, folder / f"{self.contender.name}.npz", settings.patience)
+                expected = runner.rounds(2, settings.patience)[-1]
+            self.memory = watch.peak
+            self.rounds_a_turn = max(1, min(self.workload.longest_turn, round(settings.turn / expected)))
+            runner.pause()
+        except (Failure, Unavailable) as failure:
+            self.fail(failure)
+
+    def _compare(self, runner: Runner, check: checks.Check, saved: Path, patience: float) -> None:
+        def ask(rounds: int, saved: Path) -> None:
+            runner.rounds(rounds, patience, saved)
+            self.first = self.first or time.perf_counter() - runner.started
+
+        if self.contender.comparable(self.workload):
+            self.error = check.error(ask, saved)
+            checks.require(self.error)
+        else:
+            ask(self.workload.checked[0], saved)
+
+    def turn(self, seconds: list[float], settings: Settings) -> None:
+        """Wake it up, time some rounds, let it sleep again."""
+        assert self.runner is not None
+        try:
+            self.runner.resume()
+            seconds.extend(self.runner.rounds(self.rounds_a_turn, settings.patience))
+            self.runner.pause()
+        except Failure as failure:
+            self.fail(failure)
+
+    def fail(self, failure: Exception) -> None:
+        """Note why nothing is to be reported of it, and send it home."""
+        self.failure = str(failure)
+        self.dismiss()
+
+    def dismiss(self) -> None:
+        """End its processes."""
+        if self.runner is not None:
+            self.runner.end()
+            self.runner = None
