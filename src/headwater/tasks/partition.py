@@ -87,7 +87,7 @@ def dirichlet(labels: Integers, clients: int, concentration: float, seed: int, g
     """
     _require(1 <= clients <= len(labels), "clients", clients, f"from 1 to the number of rows, {len(labels)}")
     _require(concentration > 0, "concentration", concentration, "above 0")
-    draw = _generator(seed, "dirichlet", group)
+    draw = generator(seed, "dirichlet", group)
     counts = np.unique_counts(labels).counts
     shares = draw.dirichlet(np.full(clients, concentration), len(counts))
     cuts = np.rint(np.cumsum(shares, axis=1) * counts[:, None]).astype(np.int64)
@@ -131,7 +131,7 @@ def pachinko(
     _require(1 <= clients <= len(fine), "clients", clients, f"from 1 to the number of rows, {len(fine)}")
     _require(alpha > 0 and beta > 0, "alpha, beta", (alpha, beta), "above 0")
     parent, fines = _tree(coarse, fine)
-    draw = _generator(seed, "pachinko", group)
+    draw = generator(seed, "pachinko", group)
     order = draw.permutation(len(fine))
     order = order[np.argsort(fines[order], kind="stable")]
     stock = np.bincount(fines)
@@ -192,7 +192,7 @@ def by_client(owner: Integers, clients: int, seed: int, group: str = "") -> Part
     >>> by_client(np.array([1, 0, 1, 1]), 2, seed=0).sizes
     array([1, 3])
     """
-    shuffled = _generator(seed, "order", group).permutation(len(owner))
+    shuffled = generator(seed, "order", group).permutation(len(owner))
     rows = shuffled[np.argsort(owner[shuffled], kind="stable")]
     return Partition(rows, _offsets(np.bincount(owner, minlength=clients)))
 
@@ -204,7 +204,7 @@ def halves(rows: int, historical: float, seed: int) -> tuple[Rows, Rows]:
     [2500, 47500]
     """
     _require(0 < historical < 1, "historical", historical, "between 0 and 1")
-    shuffled = _generator(seed, "halves").permutation(rows)
+    shuffled = generator(seed, "halves").permutation(rows)
     first, second = np.split(shuffled, [round(historical * rows)])
     return np.sort(first), np.sort(second)
 
@@ -219,11 +219,12 @@ def historical_clients(clients: int, historical: float, seed: int) -> NDArray[np
     """
     _require(0 < historical < 1, "historical", historical, "between 0 and 1")
     _require(clients >= 2, "clients", clients, "at least 2, one historical and one fresh")
-    rank = _generator(seed, "historical clients").permutation(clients)
+    rank = generator(seed, "historical clients").permutation(clients)
     return np.asarray(rank < min(max(1, round(historical * clients)), clients - 1))
 
 
-def _generator(seed: int, *purpose: str) -> np.random.Generator:
+def generator(seed: int, *purpose: str) -> np.random.Generator:
+    """A generator of its own for each seed and purpose."""
     key = tuple("/".join(purpose).encode())
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key)))
 

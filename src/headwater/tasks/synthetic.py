@@ -9,7 +9,6 @@ validation, and every client is tested on 1,000 further samples of its own distr
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,13 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from headwater.arrivals import Arrivals, Constant, Once
 from headwater.errors import InputError
-from headwater.federation import Federation, Part
-from headwater.memory import Fifo, Keep, Memory
+from headwater.federation import Part
 from headwater.randomness import Purpose, key
 from headwater.tasks.models import Logistic
 from headwater.tasks.partition import Partition
+from headwater.tasks.streams import steady
 from headwater.tasks.task import Defaults, Split, part, pooled
 
 
@@ -59,8 +57,8 @@ class Synthetic:
         training, validation = everything.carve(self.validation)
         test = Part(test_x, test_y, np.arange(len(sizes) + 1) * self.test_samples)
         return Split(
-            tuning=self._federation(part(x, y, training), pooled(x, y, validation), rounds),
-            final=self._federation(part(x, y, everything), test, rounds),
+            tuning=steady(part(x, y, training), self.historical_clients, rounds, pooled(x, y, validation)),
+            final=steady(part(x, y, everything), self.historical_clients, rounds, test),
         )
 
     def model(self, seed: int) -> nn.Module:
@@ -72,10 +70,3 @@ class Synthetic:
         logits = np.einsum("ij,ij->i", x, np.repeat(optima, sizes, axis=0))
         y = draw.random(len(x)) < 1 / (1 + np.exp(-logits))
         return torch.from_numpy(x.astype(np.float32)), torch.from_numpy(y.astype(np.int64))
-
-    def _federation(self, train: Part, test: Part, rounds: int) -> Federation:
-        rate = train.counts[-1] / rounds  # the whole stream within the run
-        old: tuple[Arrivals, Memory] = Once(), Keep()
-        new = Constant(rate), Fifo(math.ceil(rate))
-        arrivals, memory = zip(*[old] * self.historical_clients, new, strict=True)
-        return Federation(train, arrivals, memory, test)

@@ -30,11 +30,18 @@ class Split:
 
 @dataclass(frozen=True)
 class Defaults:
-    """Settings of a task where the paper leaves them open; one for all strategies."""
+    """Settings of a task where the paper leaves them open; one for all strategies.
+
+    Attributes:
+        rounds, local_steps, batch_size: T, E, K.
+        tests: how often a run is tested, evenly over its rounds.
+        rates: learning rates to choose from.
+    """
 
     rounds: int
     local_steps: int = 1
     batch_size: int | None = None
+    tests: int = 20
     rates: Sequence[float] = PAPER_RATES
 
 
