@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from headwater.engines.fused import comfortable_batch
 from headwater.federation import Part
 from headwater.losses import Loss, accuracy, cross_entropy
 from headwater.problem import Problem, chunks
@@ -26,15 +27,15 @@ class Score:
 
 
 def evaluate(
-    model: nn.Module, part: Part, loss: Loss = cross_entropy, metric: Metric = accuracy, batch: int = 1024
+    model: nn.Module, part: Part, loss: Loss = cross_entropy, metric: Metric = accuracy, batch: int | None = None
 ) -> Score:
-    """Test a model on every client's samples, all clients in one pass."""
+    """Test a model on every client's samples, all clients in one pass; ``batch`` samples at a time."""
     problem = Problem(model, part.x, part.y, part.row_tensor, loss)
     was_training = model.training
     model.eval()
     right, losses = [], []
     with torch.no_grad():
-        for piece in chunks(int(part.offsets[-1]), batch):
+        for piece in chunks(int(part.offsets[-1]), batch or comfortable_batch(problem)):
             x, y = problem.take(problem.where(np.arange(piece.start, piece.stop)))
             output = model(x)
             right.append(metric(output, y))
