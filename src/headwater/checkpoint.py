@@ -84,8 +84,10 @@ class Checkpoint:
 
     def _write_state(self, state: State) -> None:
         buffer = BytesIO()
-        arrays = {"parameters": state.parameters.numpy(), "average": state.average.numpy()}
-        np.savez(buffer, run=self._fingerprint, round=state.round, weight=state.weight, **arrays)
+        theta, mean = state.parameters.numpy(), state.average.numpy()
+        np.savez(
+            buffer, run=self._fingerprint, round=state.round, weight=state.weight, parameters=theta, average=mean
+        )
         replace(self._state, buffer.getvalue())
 
     def _read_state(self) -> State:
