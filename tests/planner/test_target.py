@@ -39,7 +39,7 @@ def solve(problem):
     return optimal_for_target(problem.samples, problem.noise, problem.target, constants)
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=1200, deadline=None)
 @given(problems())
 def test_certificate_of_optimality(problem):
     best = solve(problem)

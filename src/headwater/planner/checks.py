@@ -13,6 +13,8 @@ from headwater.errors import InputError
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
+Noise = Floats | Mask
+"""v_m of each client; a mask stands for ones and zeros, and need not be turned into them."""
 
 SUM_TOLERANCE = 1e-6
 """How far importances may be from summing to one before they count as a mistake (float32 sums pass)."""
@@ -99,11 +101,11 @@ def non_negatives(values: npt.ArrayLike, clients: int, name: str) -> Floats:
     return array
 
 
-def noises(noise: npt.ArrayLike, clients: int) -> Floats:
+def noises(noise: npt.ArrayLike, clients: int) -> Noise:
     """Check the clients' noise v_m; a mask of booleans stands for ones and zeros."""
     array = np.asarray(noise)
     if array.dtype == np.bool_:
-        return mask(array, clients).astype(np.float64)
+        return mask(array, clients)
     return non_negatives(noise, clients, "noise")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headwater.errors import InputError
-from headwater.planner.checks import Floats, counts, distribution, mask, noises, number, relative_sizes
+from headwater.planner.checks import Floats, Noise, counts, distribution, mask, noises, number, relative_sizes
 from headwater.planner.constants import Constants
 from headwater.planner.passes import pieces, totals
 
@@ -66,7 +66,7 @@ def bound(
     """
     sizes = relative_sizes(samples)
     shares = distribution(importance, sizes.size, "importance")
-    noise, generalisation = norms(shares, sizes, mask(fresh, sizes.size).astype(np.float64))
+    noise, generalisation = norms(shares, sizes, mask(fresh, sizes.size))
     if not math.isfinite(c0):
         raise InputError(f"c0 is {c0}; it must be a finite number")
     return c0 + number(c1, "c1") * noise + number(c2, "c2") * generalisation
@@ -120,7 +120,7 @@ def bound_terms(
     )
 
 
-def norms(importance: Floats, sizes: Floats, noise: Floats) -> tuple[float, float]:
+def norms(importance: Floats, sizes: Floats, noise: Noise) -> tuple[float, float]:
     """Return √(Σ v_m p_m²) and √(Σ p_m²/n_m), the two norms that every form of the bound is made of."""
 
     def part(here: slice) -> tuple[float, float]:
@@ -131,7 +131,7 @@ def norms(importance: Floats, sizes: Floats, noise: Floats) -> tuple[float, floa
     return math.sqrt(optimisation), math.sqrt(generalisation)
 
 
-def quiet_share(importance: Floats, noise: Floats) -> float:
+def quiet_share(importance: Floats, noise: Noise) -> float:
     """Return the share of the importance that clients without noise have."""
 
     def part(here: slice) -> tuple[float, float]:

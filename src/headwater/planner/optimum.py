@@ -35,7 +35,7 @@ from itertools import count
 import numpy as np
 import numpy.typing as npt
 
-from headwater.planner.checks import Floats, mask, noises, number, relative_sizes
+from headwater.planner.checks import Floats, Noise, mask, noises, number, relative_sizes
 from headwater.planner.error_bound import norms, quiet_share
 from headwater.planner.passes import pieces, totals
 
@@ -87,8 +87,7 @@ def optimal_importance(samples: npt.ArrayLike, fresh: npt.ArrayLike, ratio: floa
         Marfoq et al., Federated Learning for Data Streams, Corollary 1 and section 4.
     """
     sizes = relative_sizes(samples)
-    streaming = mask(fresh, sizes.size)
-    return _solve(sizes, streaming.astype(np.float64), number(ratio, "ratio", infinite=True))
+    return _solve(sizes, mask(fresh, sizes.size), number(ratio, "ratio", infinite=True))
 
 
 def minimise(noise: npt.ArrayLike, samples: npt.ArrayLike, ratio: float) -> Optimum:
@@ -114,9 +113,9 @@ def minimise(noise: npt.ArrayLike, samples: npt.ArrayLike, ratio: float) -> Opti
     return _solve(sizes, noises(noise, sizes.size), number(ratio, "ratio", infinite=True))
 
 
-def _solve(sizes: Floats, noise: Floats, ratio: float) -> Optimum:
+def _solve(sizes: Floats, noise: Noise, ratio: float) -> Optimum:
     scale = float(noise.max()) or 1.0  # noise is brought to at most one, so that nothing overflows
-    spread = noise / scale
+    spread: Floats = noise / scale
     spread *= sizes
     importance = _importance(sizes, spread, _root(_Curve(sizes, spread), ratio / math.sqrt(scale)))
     optimisation, generalisation = norms(importance, sizes, noise)
@@ -183,13 +182,14 @@ def _root(curve: _Curve, ratio: float) -> float:
 
 
 def _importance(sizes: Floats, spread: Floats, root: float) -> Floats:
+    """Return p_m ∝ n_m/(y + z_m), in the memory of ``spread``: at ten million clients a new array costs more."""
     least = float(spread.min())
     if root == math.inf:
         weight = sizes.copy()
     elif root + least == 0:
         weight = np.where(spread == 0, sizes, 0.0)
     else:
-        weight = spread + root
+        weight = np.add(spread, root, out=spread)
         np.divide(root + least, weight, out=weight)
         weight *= sizes
     weight /= weight.sum()

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from headwater.planner.checks import Floats, distribution, noises, relative_sizes
+from headwater.planner.checks import Floats, Noise, distribution, noises, relative_sizes
 from headwater.planner.constants import Constants
 from headwater.planner.error_bound import BoundTerms, bound_terms, norms, quiet_share
 from headwater.planner.exchange import Ladder, giving_level, settle
@@ -90,7 +90,7 @@ def optimal_for_target(
     return TargetOptimum(importance, terms, quiet_share(importance, checked))
 
 
-def _solve(sizes: Floats, noise: Floats, target: Floats, constants: Constants) -> Floats:
+def _solve(sizes: Floats, noise: Noise, target: Floats, constants: Constants) -> Floats:
     scale = float(noise.max())
     c1, c2, price = constants.c1 * math.sqrt(scale), constants.samples, 2 * constants.discrepancy
     if c1 == 0 and c2 == 0:
