@@ -1,28 +1,29 @@
-"""An experiment: strategies side by side on one task, several seeds, the learning rate tuned on validation data.
+"""An experiment: training runs on one task that share their settings, each stored as soon as it is finished.
 
 It falls into cells, one training run each, that know nothing of each other: cells run on as many cores as there
-are, one thread each, and every finished cell is stored at once. So an experiment that was killed goes on where it
-was, and neither the number of cores nor the order of the cells changes a bit of the result.
+are, one thread each. So an experiment that was killed goes on where it was, and neither the number of cores nor
+the order of the cells changes a bit of the result.
 """
 
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterable
+import platform
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from headwater.errors import InputError
 from headwater.evaluate import evaluate
+from headwater.federation import Federation
 from headwater.files import replace
 from headwater.learner import DivergedError, Record
 from headwater.simulate import Run, simulate
+from headwater.stopwatch import Stopwatch
 from headwater.strategies import Strategy
 from headwater.tasks.task import Task
 
@@ -60,9 +61,9 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Where it is stored, below the experiment's folder."""
+        """Its folder among the cells."""
         kind = f"tune-{self.learning_rate:.6g}" if self.tuning else f"final-{self.learning_rate:.6g}"
-        return f"cells/{self.label}/seed-{self.seed}/{kind}"
+        return f"{self.label}/seed-{self.seed}/{kind}"
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,9 @@ class Result:
         average_accuracy: of the q-weighted average, Algorithm 1's output.
         historical_share, effective_samples, variability: of its ledger.
         samples: gradients computed.
-        diverged: the round in which it diverged, if it did; its accuracy is 0 then.
-        seconds: of training and testing, on one core.
+        seconds, cpu_seconds: of training and testing, in one thread.
+        machine: where.
+        diverged: what was said if it diverged; its accuracy is 0 then.
     """
 
     accuracy: float
@@ -86,102 +88,107 @@ class Result:
     variability: float
     samples: int
     seconds: float
+    cpu_seconds: float
+    machine: str
     diverged: str | None = None
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """Cells of a task in a folder."""
+    """Cells of a task in a folder.
+
+    Attributes:
+        folder: of the run: settings, and for each cell its rounds, models, and what a killed one needs to go on.
+        kept: a second folder, for the little that is worth keeping: results, and the rounds in which a cell was
+            tested. None: everything is in the run's folder.
+    """
 
     task: Task
     setup: Setup
     folder: Path
+    kept: Path | None = None
 
     def open(self) -> None:
         """Take the folder, unless it holds an experiment with other settings."""
-        mine = {"task": self.task.name, **asdict(self.setup)}
-        file = self.folder / "settings.json"
-        if file.exists():
-            theirs = _read(file)
-            other = [f"{k}: {theirs.get(k)!r} there, {v!r} now" for k, v in mine.items() if theirs.get(k) != v]
-            if other:
-                raise InputError(
-                    f"{self.folder} holds a run with other settings ({'; '.join(other)}); "
-                    "choose another folder with --out, or delete that one"
-                )
-        elif self.folder.exists() and any(self.folder.iterdir()):
-            raise InputError(f"{self.folder} is not empty and holds no run; choose another folder with --out")
-        else:
-            replace(file, json.dumps(mine, indent=2).encode())
+        for folder, option in ((self.folder, "--out"), (self.kept, "--results")):
+            if folder is not None:
+                _take(folder, {"task": self.task.name, **asdict(self.setup)}, option)
 
     def result(self, cell: Cell) -> Result | None:
         """What a finished cell gave, or None."""
-        file = self.folder / cell.name / "result.json"
-        return Result(**_read(file)) if file.exists() else None
+        file = self._home(cell) / "result.json"
+        return Result(**read_settings(file)) if file.exists() else None
 
     def records(self, cell: Cell) -> list[Record]:
-        """A finished cell's rounds."""
-        lines = (self.folder / cell.name / "rounds.jsonl").read_text().splitlines()
-        return [Record(**json.loads(line)) for line in lines]
+        """A finished cell's rounds; only the tested ones if results are kept apart."""
+        return read_records(self._home(cell) / "rounds.jsonl")
 
     def run(self, cell: Cell, progress: Callable[[Record], None] | None = None) -> Result:
         """Run a cell, or go on with it; store its models and its result."""
-        started = time.perf_counter()
-        folder = self.folder / cell.name
+        folder = self._workshop(cell)
+        watch = Stopwatch(folder / "spent.json")
+
+        def see(record: Record) -> None:
+            watch.tick()
+            if progress:
+                progress(record)
+
         federation = self._federation(cell)
         try:
-            run = simulate(
-                self.task.model(cell.seed), federation, cell.strategy, self.setup.rounds, self.setup.local_steps,
-                self.setup.batch_size, cell.learning_rate, cell.seed, workers=0, checkpoint=folder,
-                progress=progress,
-            )  # fmt: skip
+            run = self._learn(cell, federation, see)
         except DivergedError as error:
             if not cell.tuning:
                 raise DivergedError(f"{cell.label}, seed {cell.seed}: {error}") from None
-            result = Result(0.0, float("inf"), 0.0, 0.0, 0.0, 0.0, 0, 0.0, diverged=str(error))
+            result = _diverged(str(error), watch)
         else:
-            result = self._result(run, cell, time.perf_counter() - started)
+            result = _result(run, federation, watch)
             if not cell.tuning:
                 _save_models(run, folder)
-        replace(folder / "result.json", json.dumps(asdict(result)).encode())
-        (folder / "state.npz").unlink(missing_ok=True)  # the models are stored; a finished cell needs no state
+        self._keep(cell, result)
         return result
 
-    def _federation(self, cell: Cell) -> Any:
+    def _learn(self, cell: Cell, federation: Federation, see: Callable[[Record], None]) -> Run:
+        s = self.setup
+        return simulate(
+            self.task.model(cell.seed), federation, cell.strategy, s.rounds, s.local_steps, s.batch_size,
+            cell.learning_rate, cell.seed, workers=0, test_every=max(1, s.rounds // self.task.defaults.tests),
+            checkpoint=self._workshop(cell), progress=see,
+        )  # fmt: skip
+
+    def _keep(self, cell: Cell, result: Result) -> None:
+        """Store the result last: where it is, the cell is finished. What only a running cell needs goes."""
+        home, folder = self._home(cell), self._workshop(cell)
+        if home != folder:
+            tested = [r for r in read_records(folder / "rounds.jsonl") if r.accuracy is not None]
+            replace(home / "rounds.jsonl", "".join(json.dumps(asdict(r)) + "\n" for r in tested).encode())
+        replace(home / "result.json", json.dumps(asdict(result), indent=1).encode())
+        for name in ("state.npz", "spent.json"):
+            (folder / name).unlink(missing_ok=True)
+
+    def _federation(self, cell: Cell) -> Federation:
         split = self.task.split(self.setup.historical, self.setup.rounds, cell.seed)
         return split.tuning if cell.tuning else split.final
 
-    def _result(self, run: Run, cell: Cell, seconds: float) -> Result:
-        test = self._federation(cell).test
-        average = float(evaluate(run.average, test).accuracy.mean())
-        last, ledger = run.history[-1], run.ledger
-        assert last.accuracy is not None
-        assert last.loss is not None
-        samples = sum(record.samples for record in run.history)
-        return Result(last.accuracy, last.loss, average, ledger.historical_share, ledger.effective_samples,
-                      ledger.variability, samples, seconds)  # fmt: skip
+    def _workshop(self, cell: Cell) -> Path:
+        return self.folder / "cells" / cell.name
+
+    def _home(self, cell: Cell) -> Path:
+        return self._workshop(cell) if self.kept is None else self.kept / cell.name
 
 
-def best_rate(results: Iterable[tuple[Cell, Result]]) -> float:
-    """The learning rate with the best mean validation accuracy; of equals the one with the smallest loss."""
-    scores: dict[float, list[tuple[float, float]]] = {}
-    for cell, result in results:
-        scores.setdefault(cell.learning_rate, []).append((result.accuracy, -result.loss))
-    means = {rate: tuple(np.mean(values, axis=0)) for rate, values in scores.items()}
-    rate = max(means, key=lambda r: means[r])
-    if means[rate][0] == 0.0:
-        raise DivergedError("every learning rate of the grid diverged; give a smaller one with --learning-rate")
-    return rate
+def machine() -> str:
+    """What a cell runs on, in a few words."""
+    try:
+        cpu = [line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
+               if line.startswith("model name")]  # fmt: skip
+    except OSError:
+        cpu = []
+    name = cpu[0] if cpu else platform.machine()
+    return f"{name}, one thread, Python {platform.python_version()}, torch {torch.__version__}"
 
 
-def _save_models(run: Run, folder: Path) -> None:
-    for name, model in (("model", run.model), ("average", run.average)):
-        buffer = BytesIO()
-        torch.save(model.state_dict(), buffer)
-        replace(folder / f"{name}.pt", buffer.getvalue())
-
-
-def _read(file: Path) -> dict[str, Any]:
+def read_settings(file: Path) -> dict[str, Any]:
+    """A JSON file with names and values."""
     try:
         content = json.loads(file.read_text())
     except (ValueError, UnicodeDecodeError) as error:
@@ -189,3 +196,47 @@ def _read(file: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise InputError(f"{file}: expected settings in braces; delete it and run the same command again")
     return content
+
+
+def read_records(file: Path) -> list[Record]:
+    """A file of rounds."""
+    return [Record(**json.loads(line)) for line in file.read_text().splitlines()]
+
+
+def _take(folder: Path, mine: dict[str, Any], option: str) -> None:
+    file = folder / "settings.json"
+    if file.exists():
+        theirs = read_settings(file)
+        other = [f"{k}: {theirs.get(k)!r} there, {v!r} now" for k, v in mine.items() if theirs.get(k) != v]
+        if other:
+            raise InputError(
+                f"{folder} holds a run with other settings ({'; '.join(other)}); "
+                f"choose another folder with {option}, or delete that one"
+            )
+    elif folder.exists() and any(folder.iterdir()):
+        raise InputError(f"{folder} is not empty and holds no run; choose another folder with {option}")
+    else:
+        replace(file, json.dumps(mine, indent=2).encode())
+
+
+def _result(run: Run, federation: Federation, watch: Stopwatch) -> Result:
+    assert federation.test is not None
+    average = float(evaluate(run.average, federation.test).accuracy.mean())
+    last, ledger = run.history[-1], run.ledger
+    assert last.accuracy is not None
+    assert last.loss is not None
+    samples = sum(record.samples for record in run.history)
+    return Result(last.accuracy, last.loss, average, ledger.historical_share, ledger.effective_samples,
+                  ledger.variability, samples, watch.seconds, watch.cpu_seconds, machine())  # fmt: skip
+
+
+def _diverged(message: str, watch: Stopwatch) -> Result:
+    spent = watch.seconds, watch.cpu_seconds, machine()
+    return Result(0.0, float("inf"), 0.0, 0.0, 0.0, 0.0, 0, *spent, diverged=message)
+
+
+def _save_models(run: Run, folder: Path) -> None:
+    for name, model in (("model", run.model), ("average", run.average)):
+        buffer = BytesIO()
+        torch.save(model.state_dict(), buffer)
+        replace(folder / f"{name}.pt", buffer.getvalue())

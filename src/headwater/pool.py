@@ -20,13 +20,16 @@ from headwater.experiment import Cell, Experiment, Result
 Watch = Callable[[Sequence[int], Sequence[tuple[Cell, Result]]], None]
 
 
-def run_cells(experiment: Experiment, cells: Sequence[Cell], watch: Watch | None = None) -> list[Result]:
-    """Run the cells that are not finished yet; results in the order of the cells.
+def run_cells(
+    experiment: Experiment, cells: Sequence[Cell], watch: Watch | None = None, processes: int | None = None
+) -> list[Result]:
+    """Run the cells that are not finished yet, the first ones first; results in the order of the cells.
 
     Args:
         experiment: where they belong.
         cells: what to run.
         watch: called several times a second with the rounds done by each cell and the cells just finished.
+        processes: how many cells at once; None: one a core.
     """
     results = [experiment.result(cell) for cell in cells]
     todo = [k for k, result in enumerate(results) if result is None]
@@ -35,7 +38,7 @@ def run_cells(experiment: Experiment, cells: Sequence[Cell], watch: Watch | None
     if watch:
         watch(rounds[:], [])
     if todo:
-        workers = min(cores(), len(todo))
+        workers = min(processes or cores(), len(todo))
         with ProcessPoolExecutor(workers, context, _prepare, (experiment, cells, rounds, os.getpid())) as pool:
             running = {pool.submit(_run, k): k for k in todo}
             try:

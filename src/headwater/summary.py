@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from scipy.stats import t as student
 
-from headwater.experiment import Result
+from headwater.experiment import Cell, Result
+from headwater.learner import DivergedError
 
 
 @dataclass(frozen=True)
@@ -68,3 +69,15 @@ class Row:
     def as_json(self) -> dict[str, Any]:
         """Plain numbers and names."""
         return asdict(self)
+
+
+def best_rate(results: Iterable[tuple[Cell, Result]]) -> float:
+    """The learning rate with the best mean validation accuracy; of equals the one with the smallest loss."""
+    scores: dict[float, list[tuple[float, float]]] = {}
+    for cell, result in results:
+        scores.setdefault(cell.learning_rate, []).append((result.accuracy, -result.loss))
+    means = {rate: tuple(np.mean(values, axis=0)) for rate, values in scores.items()}
+    rate = max(means, key=lambda r: means[r])
+    if means[rate][0] == 0.0:
+        raise DivergedError("every learning rate of the grid diverged; give a smaller one with --learning-rate")
+    return rate

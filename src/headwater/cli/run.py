@@ -16,7 +16,7 @@ from headwater.cli.main import app
 from headwater.cli.strategies import ALL, NAMES, parse_strategies
 from headwater.errors import InputError
 
-_TASKS = "synthetic"
+_TASKS = "synthetic, cifar10, cifar100, femnist or shakespeare"
 
 
 @app.command()
@@ -74,10 +74,10 @@ def run(
 
 def _strategy_rows(experiment: Any, named: dict[str, Any], rates: Sequence[float], seeds: int) -> dict[str, Any]:
     """Tune, then run; a summary row and the finished cells of each strategy."""
-    from headwater.experiment import Cell, best_rate
+    from headwater.experiment import Cell
     from headwater.pool import run_cells
     from headwater.report.progress import CellProgress
-    from headwater.summary import Row
+    from headwater.summary import Row, best_rate
 
     everything = range(seeds)
     chosen = dict.fromkeys(named, rates[0])

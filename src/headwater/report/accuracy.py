@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from headwater.files import replace
-from headwater.report.style import COLOURS, figure, plain
 from headwater.learner import Record
+from headwater.report.style import COLOURS, figure, plain
 
 Curves = dict[str, Sequence[Sequence[Record]]]
 
