@@ -16,7 +16,6 @@ import headwater as hw
 from benchmarks import jobs, networks
 from benchmarks.peers.gate import Gate
 from benchmarks.workloads import Role, Streams, Workload
-from headwater.learner import Record
 from headwater.simulate import Run, simulate
 from headwater.work import Plan
 
@@ -79,7 +78,7 @@ def main() -> None:
             gate.arrive()
         run = follow(rounds=last)
 
-    def progress(_: Record) -> None:
+    def progress(_: object) -> None:
         if not gate.arrive():
             raise Finished
 

@@ -1,0 +1,259 @@
+"""The benchmarks' own answers: what they compare with, what they refuse, and how a runner is spoken to."""
+
+import doctest
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))  # the benchmarks are not part of the installed package
+
+from benchmarks import checks, environments, jobs, machine, memory, results, table  # noqa: E402
+from benchmarks.__main__ import arguments, write  # noqa: E402
+from benchmarks.contenders import CONTENDERS, Contender, Kind  # noqa: E402
+from benchmarks.entries import Entry, Settings  # noqa: E402
+from benchmarks.measure import measure, prepare  # noqa: E402
+from benchmarks.networks import NETWORKS  # noqa: E402
+from benchmarks.runner import Failure, Runner  # noqa: E402
+from benchmarks.workloads import WORKLOADS, Role, Streams, Workload  # noqa: E402
+
+TINY = Workload("tiny", "tiny", "logistic", clients=3, samples=8, batch=4, steps=2, learning_rate=0.5)
+STREAM = Streams("stream", "stream", "logistic", 4, 8, 4, 2, 0.5, arriving=2, capacity=6, horizon=40)
+BRISK = Settings(turns=1, turn=0.01, budget=1.0, patience=60.0)
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> jobs.Job:
+    prepare(TINY, tmp_path)
+    return jobs.read(tmp_path)
+
+
+def by_hand(job: jobs.Job, clients: list[int], shares: list[float]) -> list[np.ndarray]:
+    """Logistic regression's gradient written out: (σ(xθ + b) − y) x, averaged over the batch."""
+    weight, bias = (w.astype(np.float64) for w in job.weights)
+    mean = [np.zeros_like(weight), np.zeros_like(bias)]
+    for m, share in zip(clients, shares, strict=True):
+        local = [weight.copy(), bias.copy()]
+        for step in range(TINY.steps):
+            rows = slice(m * 8 + step * 4, m * 8 + step * 4 + 4)
+            x, y = job.x[rows].astype(np.float64), job.y[rows]
+            residual = 1 / (1 + np.exp(-(x @ local[0][0] + local[1]))) - y
+            local[0] -= 0.5 * (residual @ x / 4)
+            local[1] -= 0.5 * residual.mean()
+        mean = [total + share * part for total, part in zip(mean, local, strict=True)]
+    return mean
+
+
+def answering(tmp_path: Path, arrays: list[np.ndarray], rows: np.ndarray | None = None) -> tuple[checks.Ask, Path]:
+    """A contender that answers with these arrays whatever it is asked."""
+    saved = tmp_path / "contender.npz"
+
+    def ask(_: int, path: Path) -> None:
+        np.savez(path, *arrays)
+        if rows is not None:
+            np.save(checks.rows_beside(path), rows)
+
+    return ask, saved
+
+
+def test_the_right_answer_is_the_one_worked_out_by_hand(job: jobs.Job, tmp_path: Path) -> None:
+    ask, saved = answering(tmp_path, by_hand(job, [0, 1, 2], [1 / 3] * 3))
+    assert checks.OneRound(job).error(ask, saved) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("clients", "shares"), [([0, 1], [0.5, 0.5]), ([0, 1, 2], [0.3, 0.3, 0.3]), ([0, 0, 1], [1 / 3] * 3)]
+)
+def test_a_forgotten_client_and_wrong_weights_are_refused(
+    job: jobs.Job, tmp_path: Path, clients: list[int], shares: list[float]
+) -> None:
+    ask, saved = answering(tmp_path, by_hand(job, clients, shares))
+    error = checks.OneRound(job).error(ask, saved)
+    with pytest.raises(Failure, match="computes something else"):
+        checks.require(error)
+
+
+def test_not_a_number_is_refused() -> None:
+    with pytest.raises(Failure):
+        checks.require(float("nan"))
+
+
+def test_drawn_mini_batches_are_checked(job: jobs.Job, tmp_path: Path) -> None:
+    check = checks.OneRound(job)
+    swapped = check.rows[:, ::-1]  # the second batch first: another answer, but an allowed draw
+    ask, saved = answering(tmp_path, by_hand(job, [0, 1, 2], [1 / 3] * 3), swapped)
+    assert check.error(ask, saved) > 1e-6
+    foreign, double = check.rows.copy(), check.rows.copy()
+    foreign[0, 0, 0] = 8
+    double[0, 0, 1] = double[0, 0, 0]
+    for rows, complaint in ((foreign, "another client"), (double, "twice"), (check.rows[:2], "shape")):
+        with pytest.raises(Failure, match=complaint):
+            check.valid(rows)
+
+
+def memory_rows(client: int, numbers: list[int]) -> np.ndarray:
+    first = STREAM.first_row(client)
+    return np.array([[first + n for n in numbers[:4]], [first + n for n in numbers[-4:]]])
+
+
+def test_rows_outside_a_memory_are_refused(tmp_path: Path) -> None:
+    prepare(STREAM, tmp_path)
+    check = checks.StreamedRound(jobs.read(tmp_path), STREAM)
+    historical, _, fifo, reservoir = range(4)
+    newest = STREAM.arriving * check.round
+    assert [STREAM.role(m) for m in range(4)] == [Role.HISTORICAL] * 2 + [Role.FIFO, Role.RESERVOIR]
+    check.obey(historical, memory_rows(historical, [0, 1, 2, 3, 4, 5, 6, 7]))
+    check.obey(fifo, memory_rows(fifo, list(range(newest - 6, newest))))
+    check.obey(reservoir, memory_rows(reservoir, [0, 3, 5, 9, newest - 1]))
+    for client, numbers in (
+        (historical, [5, 6, 7, 8]),
+        (fifo, [newest - 7, newest - 6, newest - 5, newest - 4]),
+        (fifo, [newest - 3, newest - 2, newest - 1, newest]),
+        (reservoir, [0, 1, 2, newest]),
+    ):
+        with pytest.raises(Failure, match="not in its memory"):
+            check.obey(client, memory_rows(client, numbers))
+    with pytest.raises(Failure, match="more than its memory"):
+        check.obey(reservoir, memory_rows(reservoir, list(range(8))))
+
+
+def test_networks_have_the_paper_s_numbers_of_parameters() -> None:
+    sizes = {name: sum(p.numel() for p in build().parameters()) for name, (build, _) in NETWORKS.items()}
+    assert sizes == {"logistic": 21, "digits": 867_390, "images": 3_353_034, "characters": 226_180}
+
+
+@pytest.mark.parametrize("workload", [*WORKLOADS, STREAM], ids=lambda workload: workload.name)
+def test_clients_rows_follow_each_other_and_batches_stay_within(workload: Workload) -> None:
+    assert workload.first_row(0) == 0
+    for m in (0, 1, workload.clients // 2, workload.clients - 1):
+        first, last = workload.rows(m, 0), workload.rows(m, workload.steps - 1)
+        assert workload.first_row(m) == first.start < first.stop <= last.stop <= workload.first_row(m + 1)
+        assert last.stop - last.start == workload.batch
+
+
+def test_streams_last_for_all_turns() -> None:
+    for workload in (w for w in WORKLOADS if isinstance(w, Streams)):
+        settings = Settings()
+        assert workload.checked[-1] + 2 + settings.turns * workload.longest_turn <= workload.horizon
+
+
+def test_a_batch_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(ValueError, match="need over 8 rows"):
+        replace(TINY, steps=3)
+
+
+def contenders(*names: str) -> list[Contender]:
+    return [contender for contender in CONTENDERS if contender.name in names]
+
+
+def test_runners_compute_the_same_and_are_timed() -> None:
+    said: list[str] = []
+    one_step = replace(TINY, steps=1)
+    entries = measure(one_step, contenders("headwater", "loop", "steps", "fused"), BRISK, said.append)
+    assert [entry.failure for entry in entries] == [None] * 4
+    assert max(entry.error or 0.0 for entry in entries) < 1e-5
+    for entry in entries:
+        assert len(entry.seconds) == entry.rounds_a_turn
+        assert min(entry.seconds) > 0
+        assert entry.memory > 10 * 2**20  # an interpreter with PyTorch
+        assert entry.versions["torch"] == torch.__version__
+        assert entry.runner is None
+        assert bool(entry.before) == bool(entry.after) == (entry.contender.kind is Kind.LIMIT)
+    assert sum("computes the same" in line for line in said) == 4
+
+
+def test_streams_are_followed_by_headwater_and_by_hand() -> None:
+    entries = measure(STREAM, contenders("headwater", "stream-loop"), BRISK, lambda _: None)
+    assert [(entry.failure, (entry.error or 1.0) < 1e-5) for entry in entries] == [(None, True)] * 2
+
+
+def test_who_cannot_run_is_named_with_the_reason() -> None:
+    absent = Contender("absent", "Absent", Kind.PEER, "no_such_runner")
+    (entry,) = measure(TINY, [absent], BRISK, lambda _: None)
+    assert "no_such_runner" in (entry.failure or "")
+    report = results.Report(machine.describe("test"), [results.Result(TINY, [results.line(entry)])])
+    assert "| Absent | not measured: " in table.markdown(report)
+
+
+def test_who_cannot_be_installed_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pins = tmp_path / "gone.txt"
+    pins.write_text("# none\nheadwater-no-such-package==1\n")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setattr(environments, "interpreter", lambda _: environments.install(Path(sys.executable), pins))
+    entry = Entry(Contender("gone", "Gone", Kind.PEER, "loop", environment="gone"), TINY)
+    prepare(TINY, tmp_path)
+    entry.admit(checks.OneRound(jobs.read(tmp_path)), tmp_path, BRISK)
+    assert "headwater-no-such-package" in (entry.failure or "")
+
+
+def test_a_silent_runner_is_given_up(tmp_path: Path) -> None:
+    runner = Runner([sys.executable, "-c", "import time; time.sleep(60)"], {}, tmp_path / "log")
+    with pytest.raises(Failure, match="no answer within"):
+        runner.versions(0.2)
+    runner.process.kill()
+    runner.end()
+    assert runner.process.poll() is not None
+
+
+def test_memory_of_a_tree_counts_children(tmp_path: Path) -> None:
+    hold = "import sys; held = bytes(range(256)) * (1 << 18)"
+    child = hold + "; print('{\"versions\": {}}', flush=True); sys.stdin.read()"
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    runner = Runner([sys.executable, "-c", parent], {}, tmp_path / "log")
+    runner.versions(60.0)
+    family = memory.tree(runner.process.pid)
+    assert len(family) == 2
+    assert memory.of_tree(runner.process.pid) > 64 * 2**20 > memory.proportional(runner.process.pid)
+    runner.process.stdin.close()  # type: ignore[union-attr]
+    runner.process.wait(60)
+    assert memory.born(family[1]) is None
+
+
+def line(name: str, kind: Kind, median: float | None, failure: str | None = None) -> results.Line:
+    return results.Line(
+        name, name.upper(), kind.value, median, median, median, 3, None, None, 1.0, 2**20, 1e-6, {}, failure
+    )
+
+
+def test_report_survives_a_round_trip_and_gives_ratios(tmp_path: Path) -> None:
+    lines = [
+        line("headwater", Kind.OURS, 0.5), line("slow", Kind.PEER, 4.0), line("fast", Kind.PEER, 2.0),
+        line("steps", Kind.LIMIT, 1.0), line("fused", Kind.LIMIT, 0.25), line("gone", Kind.PEER, None, "no wheel"),
+    ]  # fmt: skip
+    report = results.Report(machine.describe("test"), [results.Result(TINY, lines), results.Result(STREAM, lines)])
+    write(report, tmp_path)
+    assert results.load(tmp_path / "results.json") == report
+    stored = json.loads((tmp_path / "results.json").read_text())["workloads"][0]["ratios"]
+    assert stored == {
+        "fastest_peer": "FAST",
+        "times_faster_than_fastest_peer": 4.0,
+        "fastest_limit": "FUSED",
+        "of_fastest_limit": 2.0,
+        "of_bare_steps": 0.5,
+    }
+    text = (tmp_path / "table.md").read_text()
+    assert "| tiny | 500 ms | 2 s (FAST) | **4× faster** | 250 ms (FUSED) | 2× the limit |" in text
+    assert "not measured: no wheel" in text
+    assert (tmp_path / "bench.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(("words", "named"), [(["--only", "digit"], "digits"), (["--peers", "flwr"], "flower")])
+def test_unknown_names_are_answered_with_those_that_exist(
+    words: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        arguments(words)
+    assert stop.value.code == 2
+    assert named in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("module", [environments, machine, results, table], ids=lambda module: module.__name__)
+def test_examples_in_the_docstrings(module: object) -> None:
+    found = doctest.testmod(module)  # type: ignore[arg-type]
+    assert found.attempted > 0
+    assert found.failed == 0
