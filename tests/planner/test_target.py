@@ -76,9 +76,8 @@ def test_a_wrong_answer_has_no_certificate():
 
 
 def test_two_clients_by_hand():
-    # No noise, equal sizes, α = (1, 0), p for the second client: r·√(2(1 − p)² + 2p²) + 2Kp falls at p = 0 iff
-    # r·√2 > 2K, and its derivative r·(4p − 2)/√(2(1 − p)² + 2p²) + 2K vanishes at p = ½ − ½·K/√(r² − K²)... at
-    # which √(2(1 − p)² + 2p²) = r/√(r² − K²).
+    # No noise, equal sizes, α = (1, 0), p for the second client: r·√(2(1 − p)² + 2p²) + 2Kp, whose derivative
+    # r·(4p − 2)/√(2(1 − p)² + 2p²) + 2K is negative at p = 0 iff K < r/√2, and vanishes at p = ½ − ½·K/√(r² − K²).
     ratio, prices = 1.0, [0.1, 0.3, 0.6, 0.8, 2.0]
     for price in prices:
         moved = 0.5 - 0.5 * price / math.sqrt(ratio**2 - price**2) if price < ratio / math.sqrt(2) else 0.0
