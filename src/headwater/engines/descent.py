@@ -9,6 +9,7 @@ the weights at every step. The other layers' gradients come from autograd and ar
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from types import MethodType
 from typing import Any
 
@@ -60,17 +61,18 @@ class Descent:
 
     def _watch_linear_layers(self) -> None:
         """Redirect the linear layers for which that is safe: used once a pass, weights used nowhere else."""
-        layers = [m for m in self.model.modules() if type(m) is nn.Linear and self._own_parameters(m)]
+        owners = Counter(id(p) for m in self.model.modules() for p in m.parameters(recurse=False))
+        layers = [m for m in self.model.modules() if type(m) is nn.Linear and self._own_parameters(m, owners)]
         calls = self._calls(layers)
         for layer in layers:
             if calls[id(layer)] == 1:
                 self._redirect(layer)
         self._unwatch_shared(layers)
 
-    def _own_parameters(self, layer: nn.Linear) -> bool:
-        names = [self._names.get(id(p)) for p in layer.parameters(recurse=False)]
+    def _own_parameters(self, layer: nn.Linear, owners: Counter[int]) -> bool:
+        mine = list(layer.parameters(recurse=False))
         hooked = layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks
-        return None not in names and not hooked
+        return all(id(p) in self._names and owners[id(p)] == 1 for p in mine) and not hooked
 
     def _calls(self, layers: list[nn.Linear]) -> dict[int, int]:
         calls = {id(layer): 0 for layer in layers}
