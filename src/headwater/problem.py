@@ -88,7 +88,10 @@ class Problem:
     @cached_property
     def draws(self) -> bool:
         """Does the model draw at random while it learns? Then every client's draws are seeded apart."""
-        return any(isinstance(m, nn.modules.dropout._DropoutNd) and m.p > 0 for m in self.model.modules())
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            before = torch.get_rng_state()
+            self.model(self.x[:1])
+            return not torch.equal(before, torch.get_rng_state())
 
     def reseed(self, round: int, client: int, step: int) -> None:
         """Make the draws of one local step depend on nothing but (seed, round, client, step)."""
@@ -98,10 +101,10 @@ class Problem:
     def check(self) -> None:
         """Try the model and the loss on a few samples; say what is wrong in the user's words."""
         for name, module in self.model.named_modules():
-            if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.track_running_stats:
+            if isinstance(module, nn.modules.batchnorm._BatchNorm):
                 raise InputError(
-                    f"model: {name or type(module).__name__} keeps running statistics, which cannot be added "
-                    "with clients' shares; use GroupNorm or LayerNorm instead"
+                    f"model: {name or type(module).__name__} (BatchNorm) mixes the samples of a batch and keeps "
+                    "statistics that cannot be added with clients' shares; use GroupNorm or LayerNorm instead"
                 )
         if not self.parameters:
             raise InputError("model: it has no parameters that require a gradient")
