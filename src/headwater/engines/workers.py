@@ -35,14 +35,13 @@ class Workers:
         self._parameters = _shared(problem.initial())
         self._sums = [_shared(problem.initial()) for _ in range(count)]
         context = multiprocessing.get_context("fork")
-        pairs = [context.Pipe() for _ in range(count)]
-        self._pipes = [mine for mine, _ in pairs]
-        self._processes = [
-            context.Process(target=self._serve, args=(inside, theirs, total, self._pipes), daemon=True)
-            for (_, theirs), total in zip(pairs, self._sums, strict=True)
-        ]
-        for process, (_, theirs) in zip(self._processes, pairs, strict=True):
-            process.start()
+        self._pipes: list[Connection] = []
+        self._processes = []
+        for total in self._sums:  # pipe by pipe: were a sibling to hold this one's end, its death would go unseen
+            mine, theirs = context.Pipe()
+            self._pipes.append(mine)
+            self._processes.append(context.Process(target=self._serve, args=(inside, theirs, total), daemon=True))
+            self._processes[-1].start()
             theirs.close()
 
     def moves(self, parameters: Tensor, work: Work, learning_rate: float) -> Tensor:
@@ -59,13 +58,14 @@ class Workers:
     def close(self) -> None:
         """End the workers."""
         for pipe in self._pipes:
+            self._send(pipe, "end")  # closing is not enough if a process forked since holds this end too
             pipe.close()
         for process in self._processes:
             process.join()
 
-    def _serve(self, inside: MakeEngine, pipe: Connection, total: Tensor, others: list[Connection]) -> None:
+    def _serve(self, inside: MakeEngine, pipe: Connection, total: Tensor) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
-        for other in others:
+        for other in self._pipes:
             other.close()  # so that a worker sees the end when the parent dies, however it dies
         torch.set_num_threads(1)
         try:
@@ -79,14 +79,14 @@ class Workers:
         except BaseException:
             pipe.send(traceback.format_exc())
 
-    def _send(self, pipe: Connection, order: tuple[Work, float] | None) -> None:
+    def _send(self, pipe: Connection, order: tuple[Work, float] | str | None) -> None:
         with contextlib.suppress(OSError):  # a dead worker is reported where its answer is awaited
             pipe.send(order)
 
     def _receive(self, k: int, pipe: Connection) -> None:
         try:
             problem = pipe.recv()
-        except EOFError:
+        except (EOFError, ConnectionError):
             self._processes[k].join()
             code = self._processes[k].exitcode
             raise RuntimeError(f"worker {k} ended with code {code} (killed, or out of memory)") from None
