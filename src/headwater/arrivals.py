@@ -8,7 +8,7 @@ is a small frozen dataclass; write your own with these two methods and the confo
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from headwater.randomness import Purpose
 from headwater.samples import Samples
 
 Rounds = NDArray[np.int64]
+Number = TypeVar("Number", np.int64, np.float64)
 FOREVER = 2**31 - 1  # no run is longer
 
 
@@ -93,13 +94,11 @@ class Poisson:
 
     def rounds(self, samples: Samples) -> Rounds:
         """Sample i arrives in round 1 + floor(sum of i + 1 exponential gaps of mean 1 / rate)."""
-        gaps = -np.log1p(-samples.draw(Purpose.ARRIVALS)) / self.rate
+        gaps = np.minimum(-np.log1p(-samples.draw(Purpose.ARRIVALS)) / self.rate, FOREVER)
         # Fixed-point numbers: their sums are exact, so a client's arrivals do not depend on who else is summed.
-        ticks = np.cumsum((np.minimum(gaps, 2.0**20) * 2.0**32).astype(np.int64))
-        starts = np.flatnonzero(samples.position == 0)
-        before = np.concatenate([[0], ticks])[starts]
-        counts = np.diff(np.append(starts, len(ticks)))
-        return 1 + ((ticks - np.repeat(before, counts)) >> 32)
+        ticks = _within_clients(samples, (gaps * 2.0**31).astype(np.int64))
+        late = _within_clients(samples, gaps) > 2.0**30  # beyond any run, and before a client's ticks overflow
+        return np.where(late, FOREVER, 1 + (ticks >> 31))
 
     def largest_batch(self, count: int) -> int:  # noqa: ARG002 (the protocol's signature)
         """Not known beforehand."""
@@ -161,6 +160,14 @@ class Window:
     def largest_batch(self, count: int) -> int:
         """That of the inner process."""
         return self.arrivals.largest_batch(count)
+
+
+def _within_clients(samples: Samples, values: NDArray[Number]) -> NDArray[Number]:
+    """Running sums that begin anew with every client."""
+    sums = np.cumsum(values)
+    starts = np.flatnonzero(samples.position == 0)
+    before = np.concatenate([[0], sums])[starts]
+    return sums - np.repeat(before, np.diff(np.append(starts, len(sums))))
 
 
 def _check_rate(name: str, rate: float) -> None:
