@@ -31,13 +31,14 @@ def evaluate(
 ) -> Score:
     """Test a model on every client's samples, all clients in one pass; ``batch`` samples at a time."""
     problem = Problem(model, part.x, part.y, part.row_tensor, loss)
+    kind = next((p.dtype for p in model.parameters()), torch.float32)
     was_training = model.training
     model.eval()
     right, losses = [], []
     with torch.no_grad():
         for piece in chunks(int(part.offsets[-1]), batch or comfortable_batch(problem)):
             x, y = problem.take(problem.where(np.arange(piece.start, piece.stop)))
-            output = model(x)
+            output = model(x.to(kind) if x.is_floating_point() else x)
             right.append(metric(output, y))
             losses.append(loss(output, y))
     model.train(was_training)
