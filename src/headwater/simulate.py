@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from headwater.checkpoint import Checkpoint, fingerprint
 from headwater.engines import choose
 from headwater.errors import InputError
+from headwater.estimate import resolve
 from headwater.evaluate import Metric, evaluate
 from headwater.federation import Client, Federation, Part
 from headwater.learner import Rate, Record, State, learn, schedule
@@ -31,11 +32,13 @@ class Run:
     """A finished run.
 
     Attributes:
+        strategy: how much each sample counted; an ``Optimal()`` with the ratio that was estimated.
         ledger: who held what, with what weight.
         history: one record a round.
         state: the end of the learning.
     """
 
+    strategy: Strategy
     ledger: Ledger
     history: list[Record]
     state: State
@@ -110,7 +113,9 @@ def simulate(
     train = federation.train
     problem = Problem(model, _like(train.x, model), train.y, train.row_tensor, loss, seed)
     problem.check()
-    ledger = Ledger.weigh(federation.holdings(rounds, seed), strategy or Uniform())
+    holdings = federation.holdings(rounds, seed)
+    strategy = resolve(strategy or Uniform(), model, federation, holdings, loss, seed)
+    ledger = Ledger.weigh(holdings, strategy)
     plan = Plan(local_steps, batch_size, participation, seed)
     rates = schedule(learning_rate, rounds)
     store = _open(checkpoint, ledger, plan, rates, problem)
@@ -129,7 +134,7 @@ def simulate(
             store.save(state)
     finally:
         runner.close()
-    return Run(ledger, history, state, problem)
+    return Run(strategy, ledger, history, state, problem)
 
 
 class _Test:
