@@ -42,6 +42,10 @@ def choose(problem: Problem, work: Work, kind: str | None = None, workers: int |
         raise InputError(f"engine: one of {', '.join(KINDS)}; got {kind!r}")
     if kind == "fused" and (len(work.samples) > 1 or problem.draws):
         raise InputError("engine 'fused' is for one local step and models without dropout; take 'sequential'")
+    if kind == "batched" and (problem.draws or not _can_batch(problem, work)):
+        raise InputError("engine 'batched' cannot run this model for many clients at once; take 'sequential'")
+    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 0):
+        raise InputError(f"workers: a whole number of processes, 0 for none; got {workers!r}")
     make = KINDS[kind] if kind else _best(problem, work)
     count = _processes(problem, work, make) if workers is None else workers
     if count > 1 and not can_fork():
@@ -69,7 +73,7 @@ def _processes(problem: Problem, work: Work, make: Callable[[Problem], Engine]) 
 def _can_batch(problem: Problem, work: Work) -> bool:
     """Some modules (recurrent ones) cannot be batched over clients; a trial tells."""
     try:
-        Batched(problem).moves(problem.initial(), work.part(0, 2), 0.0)
+        Batched(problem).moves(problem.initial(), work.part(0, min(2, len(work.clients))), 0.0)
     except RuntimeError:
         return False
     return True
