@@ -120,7 +120,7 @@ class Experiment:
         return Result(**read_settings(file)) if file.exists() else None
 
     def records(self, cell: Cell) -> list[Record]:
-        """A finished cell's rounds; only the tested ones if results are kept apart."""
+        """A finished cell's rounds; only the tested ones if results are kept apart, and none of tuning cells."""
         return read_records(self._home(cell) / "rounds.jsonl")
 
     def run(self, cell: Cell, progress: Callable[[Record], None] | None = None) -> Result:
@@ -158,7 +158,7 @@ class Experiment:
     def _keep(self, cell: Cell, result: Result) -> None:
         """Store the result last: where it is, the cell is finished. What only a running cell needs goes."""
         home, folder = self._home(cell), self._workshop(cell)
-        if home != folder:
+        if home != folder and not cell.tuning:
             tested = [r for r in read_records(folder / "rounds.jsonl") if r.accuracy is not None]
             replace(home / "rounds.jsonl", "".join(json.dumps(asdict(r)) + "\n" for r in tested).encode())
         replace(home / "result.json", json.dumps(asdict(result), indent=1).encode())

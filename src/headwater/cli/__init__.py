@@ -1,5 +1,7 @@
 """The command line: ``headwater run``, ``headwater plan``, ``headwater paper``."""
 
+from headwater.cli import paper as paper
+from headwater.cli import plan as plan
 from headwater.cli import run as run
 from headwater.cli.main import main
 

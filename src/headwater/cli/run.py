@@ -61,9 +61,9 @@ def run(
         local_steps=chosen.defaults.local_steps if local_steps is None else local_steps,
         batch_size=chosen.defaults.batch_size if batch_size is None else batch_size or None,
     )
-    _check(setup, seeds)
+    check_setup(setup, seeds)
     named = parse_strategies(strategies, ratio)
-    rates = _rates(learning_rate, chosen.defaults.rates)
+    rates = parse_rates(learning_rate, chosen.defaults.rates, "--learning-rate")
     chosen.split(setup.historical, setup.rounds, 0)  # a setting that cannot be is found before the folder is made
     folder = out or Path("runs") / f"{chosen.name}-{100 * historical:g}"
     experiment = Experiment(chosen, setup, folder)
@@ -115,19 +115,21 @@ def report(experiment: Any, rows: dict[str, Any], as_json: bool) -> None:
     console.print(f"Picture: {picture}   Folder: {experiment.folder}", soft_wrap=True, highlight=False)
 
 
-def _rates(text: str, grid: Sequence[float]) -> list[float]:
+def parse_rates(text: str, grid: Sequence[float], option: str) -> list[float]:
+    """Learning rates as typed: numbers, or 'grid'."""
     if text.strip().lower() == "grid":
         return list(grid)
     try:
         rates = [float(part) for part in text.split(",")]
     except ValueError:
-        raise InputError(f"--learning-rate: a number, several with commas, or 'grid'; got {text!r}") from None
+        raise InputError(f"{option}: a number, several with commas, or 'grid'; got {text!r}") from None
     if not all(0 < rate < float("inf") for rate in rates):
-        raise InputError(f"--learning-rate: numbers above 0; got {text!r}")
+        raise InputError(f"{option}: numbers above 0; got {text!r}")
     return rates
 
 
-def _check(setup: Any, seeds: int) -> None:
+def check_setup(setup: Any, seeds: int) -> None:
+    """Refuse settings that cannot be, by the names of their options."""
     from headwater.work import Plan
 
     if not 0 < setup.historical < 1:

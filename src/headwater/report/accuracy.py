@@ -1,44 +1,62 @@
-"""The picture of accuracy over rounds."""
+"""Pictures of accuracy over rounds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from headwater.files import replace
 from headwater.learner import Record
 from headwater.report.style import COLOURS, figure, plain
 
-Curves = dict[str, Sequence[Sequence[Record]]]
+Curves = Mapping[str, Sequence[Sequence[Record]]]
+_ROUNDS, _ACCURACY = "Communication round", "Test accuracy, averaged over clients (%)"
 
 
 def draw_accuracy(curves: Curves, title: str, path: Path) -> None:
     """Mean test accuracy of each strategy over the rounds, with the range over the seeds."""
     picture = figure()
     axes = picture.add_subplot()
+    _draw(axes, curves, {name: COLOURS[k % len(COLOURS)] for k, name in enumerate(curves)})
+    axes.set(xlabel=_ROUNDS, ylabel=_ACCURACY, title=title)
+    _save(picture, path)
+
+
+def draw_panels(panels: Mapping[str, Curves], title: str, path: Path) -> None:
+    """Several such pictures side by side with one scale; one without curves says that it has none."""
+    picture = figure(4.4 * len(panels), 3.9)
+    names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
+    colours = {name: COLOURS[k % len(COLOURS)] for k, name in enumerate(names)}
+    row = picture.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, (heading, curves) in zip(row, panels.items(), strict=True):
+        _draw(axes, curves, colours)
+        axes.set(xlabel=_ROUNDS, title=heading)
+        if not curves:
+            axes.text(0.5, 0.5, "not run yet", transform=axes.transAxes, ha="center", color="0.5")
+    row[0].set_ylabel(_ACCURACY)
+    picture.suptitle(title)
+    _save(picture, path)
+
+
+def _draw(axes: Axes, curves: Curves, colours: Mapping[str, str]) -> None:
     ends = []
-    for colour, (label, runs) in zip(_colours(len(curves)), curves.items(), strict=True):
+    for label, runs in curves.items():
         rounds = [r.round for r in runs[0] if r.accuracy is not None]
         values = 100 * np.array([[r.accuracy for r in run if r.accuracy is not None] for run in runs])
-        axes.fill_between(rounds, values.min(0), values.max(0), color=colour, alpha=0.12, linewidth=0)
-        axes.plot(rounds, values.mean(0), color=colour, linewidth=1.8)
-        ends.append((float(values.mean(0)[-1]), label, colour))
+        axes.fill_between(rounds, values.min(0), values.max(0), color=colours[label], alpha=0.12, linewidth=0)
+        axes.plot(rounds, values.mean(0), color=colours[label], linewidth=1.8)
+        ends.append((float(values.mean(0)[-1]), label))
     low, high = axes.get_ylim()
-    for y, (_, label, colour) in zip(_apart([e[0] for e in ends], (high - low) / 18), ends, strict=True):
-        axes.annotate(label, (1.01, y), xycoords=("axes fraction", "data"), color=colour, va="center", fontsize=9)
-    axes.set(xlabel="Communication round", ylabel="Test accuracy, averaged over clients (%)", title=title)
+    for y, (_, label) in zip(_apart([e[0] for e in ends], (high - low) / 18), ends, strict=True):
+        axes.annotate(label, (1.01, y), xycoords=("axes fraction", "data"), color=colours[label], va="center",
+                      fontsize=9)  # fmt: skip
     axes.margins(x=0.01)
     plain(axes)
-    buffer = BytesIO()
-    picture.savefig(buffer, format="png")
-    replace(path, buffer.getvalue())
-
-
-def _colours(number: int) -> list[str]:
-    return [COLOURS[k % len(COLOURS)] for k in range(number)]
 
 
 def _apart(heights: Sequence[float], gap: float) -> list[float]:
@@ -48,3 +66,9 @@ def _apart(heights: Sequence[float], gap: float) -> list[float]:
     for k in np.argsort(heights):
         last = places[k] = max(heights[k], last + gap)
     return places
+
+
+def _save(picture: Figure, path: Path) -> None:
+    buffer = BytesIO()
+    picture.savefig(buffer, format="png")
+    replace(path, buffer.getvalue())

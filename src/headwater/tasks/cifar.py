@@ -64,6 +64,11 @@ class _Cifar:
         """The set; loaded once, and shared by processes that are forked afterwards."""
         raise NotImplementedError
 
+    @property
+    def complete(self) -> bool:
+        """Whether the files are the whole original."""
+        return self.data.complete
+
     def split(self, historical: float, rounds: int, seed: int) -> Split:
         """Both groups dealt out to their clients, the historical ones first."""
         x, y = self.data.x, self.data.y

@@ -53,6 +53,11 @@ class FemnistTask:
             raw.complete,
         )
 
+    @property
+    def complete(self) -> bool:
+        """Whether the files are the whole original."""
+        return self.data.complete
+
     def split(self, historical: float, rounds: int, seed: int) -> Split:
         """A fraction of the writers is historical, the others come for one round each."""
         return natural_split(self.data, historical, rounds, seed, stay=1, validation=self.validation)

@@ -53,6 +53,11 @@ class ShakespeareTask:
             raw.complete,
         )
 
+    @property
+    def complete(self) -> bool:
+        """Whether the files are the whole original."""
+        return self.data.complete
+
     def split(self, historical: float, rounds: int, seed: int) -> Split:
         """A fraction of the roles is historical, the others come for two rounds each, the last ones for one."""
         return natural_split(self.data, historical, rounds, seed, stay=2, validation=self.validation)

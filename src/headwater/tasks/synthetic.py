@@ -37,6 +37,7 @@ class Synthetic:
     validation: float = 0.2
 
     name: ClassVar[str] = "synthetic"
+    complete: ClassVar[bool] = True
     defaults: ClassVar[Defaults] = Defaults(rounds=40, local_steps=5)
 
     def split(self, historical: float, rounds: int, seed: int) -> Split:

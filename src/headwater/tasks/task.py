@@ -46,10 +46,15 @@ class Defaults:
 
 
 class Task(Protocol):
-    """A learning task. Write your own with these four and hand it to :class:`headwater.experiment.Experiment`."""
+    """A learning task. Write your own with these five and hand it to :class:`headwater.experiment.Experiment`."""
 
     name: ClassVar[str]
     defaults: ClassVar[Defaults]
+
+    @property
+    def complete(self) -> bool:
+        """Whether the data are the whole original, not a part of it."""
+        ...
 
     def split(self, historical: float, rounds: int, seed: int) -> Split:
         """Deal the data out: ``historical`` of it is there before round 1, the rest arrives over the rounds."""
