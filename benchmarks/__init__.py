@@ -16,5 +16,6 @@ slows everybody down.
 | `runner` | a contender's process as seen from here: start, ask for rounds, pause, memory, end |
 | `measure` | check, then rounds in turns |
 | `machine`, `table`, `picture` | what was measured on what, for people and for programs |
+| `counting` | what a round costs, counted and not timed: the guard in the tests |
 | `growth` | how cost grows with clients, model size and memory capacity |
 """

@@ -17,7 +17,7 @@ from headwater.simulate import simulate
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # the benchmarks are not part of the installed package
 
-from benchmarks import checks, counting, environments, jobs, machine, memory, results, table  # noqa: E402
+from benchmarks import checks, counting, environments, growth, growth_points, jobs, machine, memory, results, table  # noqa: E402
 from benchmarks.__main__ import arguments, write  # noqa: E402
 from benchmarks.contenders import CONTENDERS, Contender, Kind  # noqa: E402
 from benchmarks.entries import Entry, Settings  # noqa: E402
@@ -256,7 +256,9 @@ def test_unknown_names_are_answered_with_those_that_exist(
     assert named in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("module", [environments, machine, results, table], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [environments, growth, machine, results, table], ids=lambda module: module.__name__
+)
 def test_examples_in_the_docstrings(module: object) -> None:
     found = doctest.testmod(module)  # type: ignore[arg-type]
     assert found.attempted > 0
@@ -310,3 +312,22 @@ def test_guard_local_steps_neither_copy_the_model_nor_form_its_gradient() -> Non
     assert a_step[1] < 0.75 * model_bytes
     assert a_client[0] - 3 * a_step[0] <= 8  # besides its steps: put the model in place, add it up
     assert a_client[1] - 3 * a_step[1] < 0.25 * model_bytes
+
+
+def test_growth_points_differ_in_one_number_and_are_written(tmp_path: Path) -> None:
+    curves = [growth.shortened(curve, 10) for curve in growth_points.CURVES]
+    assert [curve.axis for curve in curves] == [curve.axis for curve in growth_points.CURVES]
+        c.axis for c in growth_points.CURVES
+    }
+    assert list(growth_points.CURVES[0].points) == [10**k for k in range(1, 7)]
+    measured = {growth.key(curve): [growth.Measured(x, x / 1e3, 2**28) for x in curve.points] for curve in curves}
+    growth.write(measured, curves, machine.describe("test"), tmp_path)
+    assert "seconds 1.00, memory 0.00" in (tmp_path / "growth.md").read_text()
+    assert (tmp_path / "growth.png").stat().st_size > 10_000
+
+
+def test_a_point_of_growth_is_measured(tmp_path: Path) -> None:
+    point = growth_points.Point(clients=3, samples=growth_points.ROUNDS, batch=2, steps=2, arriving=1, capacity=3)
+    taken, peak = growth.measure(point, turn=0.01, log=tmp_path / "log")
+    assert taken > 0
+    assert peak > 10 * 2**20

@@ -1,0 +1,55 @@
+"""One point of the curves of growth: Headwater with so many clients, parameters and samples in memory."""
+
+import json
+import sys
+
+import torch
+from torch import nn
+
+import headwater as hw
+from benchmarks.growth_points import FEATURES, Point
+from benchmarks.peers.gate import Gate
+from headwater.simulate import simulate
+
+
+class Finished(Exception):
+    """No further round is wanted: the way out of a run."""
+
+
+def network(hidden: int) -> nn.Module:
+    """Logistic regression, or a network with one hidden layer."""
+    if hidden == 0:
+        return nn.Linear(FEATURES, 1)
+    return nn.Sequential(nn.Linear(FEATURES, hidden), nn.ReLU(), nn.Linear(hidden, 1))
+
+
+def federation(point: Point) -> hw.Federation:
+    """All samples there from the beginning, or a stream into memories of limited size."""
+    rows = point.clients * point.samples
+    x, y = torch.randn(rows, FEATURES), torch.randint(0, 2, (rows,))
+    edges = torch.arange(0, rows + 1, point.samples).numpy()
+    arrivals: hw.Once | hw.Constant = hw.Constant(point.arriving) if point.arriving else hw.Once()
+    memory: hw.Keep | hw.Fifo = hw.Fifo(point.capacity) if point.arriving else hw.Keep()
+    return hw.Federation(hw.Part(x, y, edges), [arrivals] * point.clients, [memory] * point.clients)
+
+
+def main() -> None:
+    """Serve rounds of the point described by the JSON given."""
+    point = Point(**json.loads(sys.argv[1]))
+    torch.manual_seed(0)
+    model, data = network(point.hidden), federation(point)
+    gate = Gate(lambda: [], ["headwater", "torch"])
+
+    def progress(_: object) -> None:
+        if not gate.arrive():
+            raise Finished
+
+    gate.arrive()
+    try:
+        simulate(model, data, hw.ByMemory(), point.rounds, point.steps, point.batch, 0.01, progress=progress)
+    except Finished:
+        return
+
+
+if __name__ == "__main__":
+    main()
