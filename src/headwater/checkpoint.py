@@ -59,14 +59,19 @@ class Checkpoint:
             self._records.write_text("")
             return None
         state = self._read_state()
-        lines = self._records.read_text().splitlines()[: state.round]
+        try:
+            lines = self._records.read_text().splitlines()[: state.round]
+            records = [kind(**json.loads(line)) for line in lines]
+        except (OSError, ValueError, TypeError) as error:
+            message = f"{self._records}: cannot be read ({error}); delete the folder and start again"
+            raise InputError(message) from error
         if len(lines) < state.round:
             raise InputError(
                 f"{self._records}: {len(lines)} rounds, but the state is after round {state.round}; "
                 "delete the folder and start again"
             )
         replace(self._records, "".join(line + "\n" for line in lines).encode())
-        return state, [kind(**json.loads(line)) for line in lines]
+        return state, records
 
     def save(self, state: State, record: Any = None) -> None:
         """Remember a round; write when enough time has passed, or when there is no record (the end)."""
