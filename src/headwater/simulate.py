@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import dataclass, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -118,11 +119,14 @@ def simulate(
     ledger = Ledger.weigh(holdings, strategy)
     plan = Plan(local_steps, batch_size, participation, seed)
     rates = schedule(learning_rate, rounds)
-    store = _open(checkpoint, ledger, plan, rates, problem)
+    store = _open(checkpoint, ledger, plan, rates, problem, projection)
     state, history = (store.load(Record) if store else None) or (State.start(problem.initial()), [])
     test = _Test(federation.test, problem, metric, _test_every(test_every, rounds), rounds)
     runner = choose(problem, plan.work(ledger.round(1)), engine, workers)
-    try:
+    with (
+        closing(runner),
+        torch.random.fork_rng(devices=[]),
+    ):  # a model's own draws are seeded, the caller's are not
         for now, untested in learn(state, ledger, plan, runner, rates, projection):
             state, record = now, test(now, untested)
             history.append(record)
@@ -132,8 +136,6 @@ def simulate(
                 store.save(state, record)
         if store:
             store.save(state)
-    finally:
-        runner.close()
     return Run(strategy, ledger, history, state, problem)
 
 
@@ -153,13 +155,26 @@ class _Test:
 
 
 def _open(
-    folder: Path | str | None, ledger: Ledger, plan: Plan, rates: Sequence[float], problem: Problem
+    folder: Path | str | None,
+    ledger: Ledger,
+    plan: Plan,
+    rates: Sequence[float],
+    problem: Problem,
+    projection: Projection | None,
 ) -> Checkpoint | None:
     """The checkpoint in a folder, for this very run and no other."""
     if folder is None:
         return None
-    parts = (repr(plan), ledger.sample_shares, ledger.round_shares, np.asarray(rates), problem.initial().numpy())
+    names = repr(plan), _name(problem.loss), _name(projection)
+    some = np.linspace(0, len(problem.x) - 1, 100).astype(int)  # enough to tell data sets apart, however large
+    data = problem.initial().numpy(), problem.x[some].numpy(), problem.y[some].numpy()
+    parts = (*names, ledger.sample_shares, ledger.round_shares, np.asarray(rates), *data)
     return Checkpoint(Path(folder), fingerprint(*parts))
+
+
+def _name(thing: object) -> str:
+    """What a setting is called, the same in every process."""
+    return repr(thing) if is_dataclass(thing) else getattr(thing, "__qualname__", type(thing).__qualname__)
 
 
 def _like(x: Tensor, model: nn.Module) -> Tensor:
