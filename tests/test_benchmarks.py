@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from headwater.federation import Client, Federation
-from headwater.simulate import simulate
+from headwater.simulation import simulate
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # the benchmarks are not part of the installed package

@@ -9,7 +9,7 @@ from torch import nn
 import headwater as hw
 from benchmarks.growth_points import FEATURES, Point
 from benchmarks.peers.gate import Gate
-from headwater.simulate import simulate
+from headwater.simulation import simulate
 
 
 class Finished(Exception):

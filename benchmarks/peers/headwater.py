@@ -16,7 +16,7 @@ import headwater as hw
 from benchmarks import jobs, networks
 from benchmarks.peers.gate import Gate
 from benchmarks.workloads import Role, Streams, Workload
-from headwater.simulate import Run, simulate
+from headwater.simulation import Run, simulate
 from headwater.work import Plan
 
 PLENTY = 10_000

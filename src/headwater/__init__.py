@@ -19,7 +19,7 @@ _HOME = {
     "Holdings": "holdings", "unroll": "holdings", "Ledger": "ledger",
     "Client": "federation", "Federation": "federation", "Part": "federation",
     "Ball": "projection", "Box": "projection", "cross_entropy": "losses", "accuracy": "losses",
-    "evaluate": "evaluate", "simulate": "simulate", "Run": "simulate", "Record": "learner",
+    "evaluate": "evaluation", "simulate": "simulation", "Run": "simulation", "Record": "learner",
     "DivergedError": "learner",
 }  # fmt: skip
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from headwater.arrivals import Trace as Trace
     from headwater.arrivals import Window as Window
     from headwater.errors import InputError as InputError
-    from headwater.evaluate import evaluate as evaluate
+    from headwater.evaluation import evaluate as evaluate
     from headwater.federation import Client as Client
     from headwater.federation import Federation as Federation
     from headwater.federation import Part as Part
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from headwater.planner import optimal_importance as optimal_importance
     from headwater.projection import Ball as Ball
     from headwater.projection import Box as Box
-    from headwater.simulate import Run as Run
-    from headwater.simulate import simulate as simulate
+    from headwater.simulation import Run as Run
+    from headwater.simulation import simulate as simulate
     from headwater.strategies import ByMemory as ByMemory
     from headwater.strategies import Fresh as Fresh
     from headwater.strategies import Given as Given

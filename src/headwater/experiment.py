@@ -18,11 +18,11 @@ from typing import Any
 import torch
 
 from headwater.errors import InputError
-from headwater.evaluate import evaluate
+from headwater.evaluation import evaluate
 from headwater.federation import Federation
 from headwater.files import replace
 from headwater.learner import DivergedError, Record
-from headwater.simulate import Run, simulate
+from headwater.simulation import Run, simulate
 from headwater.stopwatch import Stopwatch
 from headwater.strategies import Strategy
 from headwater.tasks.task import Task

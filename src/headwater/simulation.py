@@ -17,7 +17,7 @@ from headwater.checkpoint import Checkpoint, fingerprint
 from headwater.engines import choose
 from headwater.errors import InputError
 from headwater.estimate import resolve
-from headwater.evaluate import Metric, evaluate
+from headwater.evaluation import Metric, evaluate
 from headwater.federation import Client, Federation, Part
 from headwater.learner import Rate, Record, State, learn, schedule
 from headwater.ledger import Ledger
