@@ -317,8 +317,6 @@ def test_guard_local_steps_neither_copy_the_model_nor_form_its_gradient() -> Non
 def test_growth_points_differ_in_one_number_and_are_written(tmp_path: Path) -> None:
     curves = [growth.shortened(curve, 10) for curve in growth_points.CURVES]
     assert [curve.axis for curve in curves] == [curve.axis for curve in growth_points.CURVES]
-        c.axis for c in growth_points.CURVES
-    }
     assert list(growth_points.CURVES[0].points) == [10**k for k in range(1, 7)]
     measured = {growth.key(curve): [growth.Measured(x, x / 1e3, 2**28) for x in curve.points] for curve in curves}
     growth.write(measured, curves, machine.describe("test"), tmp_path)
