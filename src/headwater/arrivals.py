@@ -149,8 +149,11 @@ class Window:
     arrivals: Arrivals = field(default_factory=Once)
 
     def __post_init__(self) -> None:
-        if not 1 <= self.first <= self.last:
-            raise InputError(f"Window(first, last): 1 ≤ first ≤ last; got first={self.first}, last={self.last}")
+        whole = all(isinstance(round, int | np.integer) for round in (self.first, self.last))
+        if not whole or not 1 <= self.first <= self.last:
+            raise InputError(
+                f"Window(first, last): whole numbers, 1 ≤ first ≤ last; got first={self.first}, last={self.last}"
+            )
 
     def rounds(self, samples: Samples) -> Rounds:
         """The inner process, moved; what would arrive after the window never does."""

@@ -40,9 +40,9 @@ class Client:
     test: tuple[Any, Any] | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.arrivals, Arrivals):
+        if isinstance(self.arrivals, type) or not isinstance(self.arrivals, Arrivals):
             raise InputError(f"Client(arrivals): Once(), Constant(4) or the like; got {self.arrivals!r}")
-        if not isinstance(self.memory, Memory):
+        if isinstance(self.memory, type) or not isinstance(self.memory, Memory):
             raise InputError(f"Client(memory): Keep(), Fifo(4) or the like; got {self.memory!r}")
         object.__setattr__(self, "x", tensor(self.x, "x"))
         object.__setattr__(self, "y", tensor(self.y, "y"))
@@ -50,6 +50,9 @@ class Client:
         if self.test is not None:
             test = tensor(self.test[0], "test x"), tensor(self.test[1], "test y")
             _check_pair(*test, "test ")
+            if test[0].shape[1:] != self.x.shape[1:] or test[1].shape[1:] != self.y.shape[1:]:
+                shapes = (tuple(part.shape[1:]) for part in (*test, self.x, self.y))
+                raise InputError("Client(test): samples {} with labels {}; x has {}, y {}".format(*shapes))
             object.__setattr__(self, "test", test)
 
     def __len__(self) -> int:
@@ -122,7 +125,10 @@ class Federation:
 def tensor(values: Any, name: str) -> Tensor:
     """Values as a tensor: floats as float32, whole numbers as they are; refuses what cannot be learned from."""
     if not isinstance(values, Tensor):
-        array = np.asarray(values)
+        try:
+            array = np.asarray(values)
+        except ValueError as error:
+            raise InputError(f"Client({name}): rows of equal length ({error})") from error
         if array.dtype.kind not in "fiub":
             raise InputError(
                 f"Client({name}): numbers; got {array.dtype} such as {array.ravel()[:1]!r} "

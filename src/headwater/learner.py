@@ -113,7 +113,12 @@ def schedule(rate: Rate, rounds: int) -> list[float]:
     >>> schedule(lambda round: 0.5 / round, 2)
     [0.5, 0.25]
     """
-    values = [float(rate(t) if callable(rate) else rate) for t in range(1, rounds + 1)]
+    try:
+        values = [float(rate(t) if callable(rate) else rate) for t in range(1, rounds + 1)]
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"learning_rate: a number, or a function of the round that gives one ({error})"
+        ) from error
     for t, value in enumerate(values, 1):
         if not (math.isfinite(value) and value > 0):
             raise InputError(f"learning_rate: a finite number above 0; got {value} in round {t}")

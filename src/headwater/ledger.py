@@ -78,6 +78,8 @@ class Ledger:
     @classmethod
     def weigh(cls, holdings: Holdings, strategy: Strategy) -> Ledger:
         """Weights for who holds what; checks that they can be used."""
+        if isinstance(strategy, type) or not isinstance(strategy, Strategy):
+            raise InputError(f"strategy: Uniform(), Historical() or the like; got {strategy!r}")
         weights = strategy.weights(holdings)
         if not callable(weights):
             _check_weights(weights, holdings)

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from torch import Tensor
 from torch.nn import functional
 
+from headwater.errors import InputError
+
 Loss = Callable[[Tensor, Tensor], Tensor]
 IGNORED = -1  # a target that does not count: padding
 
@@ -47,6 +49,19 @@ def accuracy(output: Tensor, target: Tensor) -> Tensor:
     if right.ndim == 1:
         return right
     return right.flatten(1).sum(1) / (target != IGNORED).flatten(1).sum(1).clamp(min=1)
+
+
+def check_labels(output: Tensor, labels: Tensor) -> None:
+    """Are these labels that cross-entropy can take with such outputs?"""
+    if labels.is_floating_point() and not _binary(output):
+        return  # shares of the classes, or refused by the loss itself
+    classes = 2 if _binary(output) else output.shape[-1]
+    least = IGNORED if output.ndim > 2 else 0
+    low, high = (limit.item() for limit in labels.aminmax())
+    if low < least or high >= classes:
+        raise InputError(
+            f"labels: {classes} classes, numbered from 0 to {classes - 1}; Client(y) goes from {low:g} to {high:g}"
+        )
 
 
 def _binary(output: Tensor) -> bool:

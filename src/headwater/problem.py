@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from headwater.errors import InputError
-from headwater.losses import Loss, cross_entropy
+from headwater.losses import Loss, check_labels, cross_entropy
 from headwater.randomness import Purpose, key
 
 Slice = slice | Tensor
@@ -117,7 +117,12 @@ class Problem:
         x, y = self.x[:2], self.y[:2]
         try:
             with torch.no_grad(), torch.random.fork_rng(devices=[]):
-                losses = self.loss(self.model(x), y)
+                output = self.model(x)
+                if self.loss is cross_entropy:
+                    check_labels(output, self.y)
+                losses = self.loss(output, y)
+        except InputError:
+            raise
         except (RuntimeError, ValueError, IndexError, TypeError) as error:
             raise InputError(
                 f"loss(model(x), y) fails on the first samples: features {tuple(x.shape)} {x.dtype}, labels "

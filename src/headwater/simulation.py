@@ -110,6 +110,8 @@ def simulate(
     >>> run.ledger.importance, len(run.history)
     (array([0.2, 0.8]), 8)
     """
+    if not isinstance(model, nn.Module):
+        raise InputError(f"model: a torch.nn.Module; got a {type(model).__name__}")
     federation = clients if isinstance(clients, Federation) else Federation.of(clients)
     train = federation.train
     problem = Problem(model, _like(train.x, model), train.y, train.row_tensor, loss, seed)

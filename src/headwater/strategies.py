@@ -134,8 +134,15 @@ class Given:
         """As given."""
         if callable(self.values):
             at = self.values
-            return lambda round: np.asarray(at(round), np.float64)
-        return np.asarray(self.values, np.float64)
+            return lambda round: _numbers(at(round))
+        return _numbers(self.values)
+
+
+def _numbers(values: Sequence[float]) -> Floats:
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"Given(values): one number a sample ({error})") from error
 
 
 def _spread(importance: Floats, holdings: Holdings) -> Floats:

@@ -71,8 +71,11 @@ class Plan:
         _check_whole("local_steps", self.local_steps)
         if self.batch_size is not None:
             _check_whole("batch_size", self.batch_size)
-        if self.participation is not None and not self.participation > 0:
-            raise InputError(f"participation: a number of clients, or a fraction; got {self.participation!r}")
+        if self.participation is not None and not _some_clients(self.participation):
+            raise InputError(
+                "participation: a whole number of clients, at least 1, or a fraction above 0 and below 1; "
+                f"got {self.participation!r}"
+            )
 
     def follow(self, ledger: Ledger, first: int = 1) -> Iterator[Work]:
         """The work of each round from ``first`` on; equal rounds share their arrays."""
@@ -179,6 +182,11 @@ def _batches(round: Round, sizes: Counts, batch_size: int, steps: int, seed: int
 def _repeat(row: NDArray[Any], times: int) -> NDArray[Any]:
     """The same row for every step, without a copy."""
     return row[None] if times == 1 else np.broadcast_to(row, (times, len(row)))
+
+
+def _some_clients(participation: float) -> bool:
+    number = isinstance(participation, int | float | np.number) and not isinstance(participation, bool)
+    return number and (0 < participation < 1 or (participation >= 1 and float(participation).is_integer()))
 
 
 def _check_whole(name: str, value: int) -> None:
