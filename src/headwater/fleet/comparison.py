@@ -116,10 +116,16 @@ def compare(outlook: Outlook, ratio: float, bound: Bound = "paper") -> Compariso
     }
     choices |= {name: weight / weight.sum() for name, weight in _weights(outlook).items() if weight.sum() > 0}
     prospects = [_prospect(outlook, name, p, ratio, bound) for name, p in choices.items()]
-    least = min(p.total for p in prospects)
-    # equal costs keep the order above: the optimum of the bound in question comes first
-    order = sorted(prospects, key=lambda p: round(p.total / least / _ALIKE) if 0 < least < np.inf else 0.0)
-    return Comparison(outlook, ratio, bound, order)
+    return Comparison(outlook, ratio, bound, _in_order(prospects))
+
+
+def _in_order(prospects: Sequence[Prospect]) -> list[Prospect]:
+    """Cheapest first; those that differ by rounding only stay as they are, the optimum before its equals."""
+    costs = np.array([p.total for p in prospects])
+    if not np.isfinite(costs).all():  # an infinite ratio: effective samples are all that counts
+        costs = 1 / np.array([p.effective_samples for p in prospects])
+    scale = costs.min() or costs.max() or 1.0
+    return [prospects[k] for k in np.argsort(np.round(costs / (scale * _ALIKE)), kind="stable")]
 
 
 def _weights(outlook: Outlook) -> dict[str, Floats]:

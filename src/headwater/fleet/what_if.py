@@ -66,7 +66,8 @@ class Change:
             faster = np.divide(values, fleet.rate, where=fleet.fresh, out=np.ones(len(fleet)))
             fleet = fleet.with_column("samples", np.ceil(fleet.samples * faster - 1e-9).astype(np.int64))
             return fleet.with_column("rate", values.round(9))
-        return fleet.with_column(self.field, np.maximum(1, np.floor(values + 1e-9)).astype(np.int64))
+        values[rows] = np.maximum(1, np.floor(values[rows] + 1e-9))
+        return fleet.with_column(self.field, values.astype(np.int64))
 
     def _rows(self, fleet: Fleet) -> np.ndarray:
         if self.client is None:
