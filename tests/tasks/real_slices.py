@@ -21,7 +21,7 @@ def need_shared() -> None:
 
 
 def cifar(folder: Path, archive: str, where: str, files: list[str], each: int) -> None:
-    """``each`` images a file, spread over the first strips so that all classes occur; the last file is the test."""
+    """``each`` of the first images in each file; the last file is the test set."""
     image = pytest.importorskip("PIL.Image", reason="the stored CIFAR is in WebP strips, which need Pillow")
     target = folder / where
     target.mkdir()

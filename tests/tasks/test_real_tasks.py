@@ -1,9 +1,8 @@
-"""The tasks on small slices of the real data: what is dealt to whom, when it is there, and one round of learning."""
+"""The tasks on small slices of the real data: what is dealt to whom, when it is there, one round of learning."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
