@@ -1,6 +1,7 @@
 """``python -m benchmarks``: Headwater against its peers and against the machine."""
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -67,6 +68,7 @@ def write(report: results.Report, folder: Path) -> None:
 def main(words: list[str]) -> None:
     """The whole command."""
     options = arguments(words)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # as on Ctrl-C: sleeping contenders are ended too
     workloads = [workload for workload in WORKLOADS if workload.name in options.only]
     contenders = [c for c in CONTENDERS if c.kind is not Kind.PEER or c.name in options.peers]
     settings = Settings()

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
@@ -11,7 +12,7 @@ import numpy as np
 from benchmarks.jobs import Array, Job, read_arrays
 from benchmarks.reference import Reference, one_round
 from benchmarks.runner import Failure
-from benchmarks.workloads import Role, Streams
+from benchmarks.workloads import Role, Streams, Workload
 
 # Single precision agrees to 1e-6 on smooth losses. Where a ReLU's input is zero to within rounding, one
 # contender passes the gradient and another does not: with the convolutional network that moves the outcome by
@@ -21,12 +22,30 @@ TOLERANCE = 0.01
 Ask = Callable[[int, Path], None]  # do so many rounds and save the model there
 
 
+@dataclass(frozen=True)
+class Evidence:
+    """What a contender gave: its models, and the rows it took in the last round, if it draws them itself."""
+
+    models: list[list[Array]]
+    rows: Array | None
+
+
 class Check(Protocol):
     """Something that every contender has to pass."""
 
-    def error(self, ask: Ask, saved: Path) -> float:
+    def error(self, evidence: Evidence) -> float:
         """How far the contender is from the right answer, in units of a round's move."""
         ...
+
+
+def collect(workload: Workload, ask: Ask, saved: Path) -> Evidence:
+    """The contender's models after the rounds that are compared."""
+    models = []
+    for done, last in pairwise((0, *workload.checked)):
+        ask(last - done, saved)
+        models.append(read_arrays(saved))
+    drawn = rows_beside(saved)
+    return Evidence(models, np.load(drawn) if drawn.exists() else None)
 
 
 def require(error: float) -> None:
@@ -63,12 +82,11 @@ class OneRound:
         clients = self.job.workload.clients
         return one_round(self.job, self.job.weights, rows, np.full(clients, 1 / clients))
 
-    def error(self, ask: Ask, saved: Path) -> float:
-        """After one round."""
-        ask(1, saved)
-        drawn = np.load(rows_beside(saved)) if rows_beside(saved).exists() else self.rows
+    def error(self, evidence: Evidence) -> float:
+        """Of the model after one round."""
+        drawn = self.rows if evidence.rows is None else evidence.rows
         right = self.prescribed if np.array_equal(drawn, self.rows) else self.answer(self.valid(drawn))
-        return right.error(read_arrays(saved))
+        return right.error(evidence.models[0])
 
     def valid(self, rows: Array) -> Array:
         """Every mini-batch as large as prescribed, without repetition, from the client's own rows."""
@@ -94,17 +112,17 @@ class StreamedRound:
         """The round that is compared."""
         return self.workload.checked[-1]
 
-    def error(self, ask: Ask, saved: Path) -> float:
+    def error(self, evidence: Evidence) -> float:
         """From the model before the round and the rows drawn in it, the model after it."""
-        ask(self.round - 1, saved)
-        before = read_arrays(saved)
-        ask(1, saved)
-        drawn = np.load(rows_beside(saved))
+        before, after = evidence.models
+        drawn = evidence.rows
+        if drawn is None:
+            raise Failure("does not say which rows it drew")
         clients = range(self.workload.clients)
         for m in clients:
             self.obey(m, drawn[m])
         held = np.array([self.workload.held(m, self.round) for m in clients])
-        return one_round(self.job, before, drawn, held / held.sum()).error(read_arrays(saved))
+        return one_round(self.job, before, drawn, held / held.sum()).error(after)
 
     def obey(self, client: int, rows: Array) -> None:
         """Rows of one client's mini-batches: different ones, there already, and not gone yet."""

@@ -64,31 +64,30 @@ class Entry:
         return max(0.0, self.first - self.workload.checked[0] * self.median)
 
     def admit(self, check: checks.Check, folder: Path, settings: Settings) -> None:
-        """Start it, compare what it computes with the right answer, warm it up, let it sleep."""
+        """Start it, warm it up, let it sleep, and compare what it computed with the right answer."""
         try:
             command = self.contender.command(folder)
             runner = Runner(command, self.contender.variables, folder / f"{self.contender.name}.log")
             self.runner = runner
             with Watch(runner.process.pid) as watch:
                 self.versions = runner.versions(settings.patience)
-                self._compare(runner, check, folder / f"{self.contender.name}.npz", settings.patience)
+                evidence = self._collect(runner, folder / f"{self.contender.name}.npz", settings.patience)
                 expected = runner.rounds(2, settings.patience)[-1]
+            runner.pause()
             self.memory = watch.peak
             self.rounds_a_turn = max(1, min(self.workload.longest_turn, round(settings.turn / expected)))
-            runner.pause()
+            if self.contender.comparable(self.workload):
+                self.error = check.error(evidence)
+                checks.require(self.error)
         except (Failure, Unavailable) as failure:
             self.fail(failure)
 
-    def _compare(self, runner: Runner, check: checks.Check, saved: Path, patience: float) -> None:
+    def _collect(self, runner: Runner, saved: Path, patience: float) -> checks.Evidence:
         def ask(rounds: int, saved: Path) -> None:
             runner.rounds(rounds, patience, saved)
             self.first = self.first or time.perf_counter() - runner.started
 
-        if self.contender.comparable(self.workload):
-            self.error = check.error(ask, saved)
-            checks.require(self.error)
-        else:
-            ask(self.workload.checked[0], saved)
+        return checks.collect(self.workload, ask, saved)
 
     def turn(self, seconds: list[float], settings: Settings) -> None:
         """Wake it up, time some rounds, let it sleep again."""
