@@ -86,7 +86,7 @@ def strategies(clients):
     )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(settings_of_a_ledger(most_clients=5), st.data())
 def test_all_strategies_memories_and_batches(setting, data):
     strategy = data.draw(strategies(len(setting.counts)))

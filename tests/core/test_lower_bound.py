@@ -135,7 +135,7 @@ def test_the_same_with_the_samples_exchanged():
 @pytest.mark.parametrize("samples", SEQUENCES)
 def test_the_output_is_the_mean_of_where_the_halves_go(samples, q):
     """θ(1) = (0, 0), then the first sample's minimiser for T/2 rounds, then the second's for T/2 − 1."""
-    rounds = 40
+    rounds = 32
     result = run(samples, q, rounds)
     assert share_of_the_first_half(result) == pytest.approx(q)
     goal = {1: np.array([-1.0, 0.0]), 2: np.array([1.0, 0.0])}
@@ -145,14 +145,14 @@ def test_the_output_is_the_mean_of_where_the_halves_go(samples, q):
 
 
 def test_arrivals_by_a_rate_are_the_same_problem():
-    one, two = (run((1, 2), 1 / 2, 40, how) for how in ("trace", "constant"))
+    one, two = (run((1, 2), 1 / 2, 32, how) for how in ("trace", "constant"))
     np.testing.assert_array_equal(output(one), output(two))
 
 
 @pytest.mark.parametrize("q", WEIGHTS)
 def test_the_noise_is_what_the_ledger_says(q):
     """σ̄² = 20 q (1 − q): the ledger's variability 2q(1 − q) times σ0² = E max‖∇ℓ(z1) − ∇ℓ(z2)‖²/2 = 10."""
-    result = run((1, 2), q, 40)
+    result = run((1, 2), q, 32)
     assert noise(result) == pytest.approx(20 * q * (1 - q))
     assert noise(result) == pytest.approx(10 * result.ledger.variability)
 
@@ -160,8 +160,8 @@ def test_the_noise_is_what_the_ledger_says(q):
 @pytest.mark.parametrize("q", WEIGHTS)
 def test_the_error_stays_away_from_zero_however_long_the_run(q):
     """The error at T and 2T, and what they tend to (the difference halves with T, so twice one less the other)."""
-    short, long = error(q, 40), error(q, 80)
-    limit, sigma = error_in_the_limit(q), noise(run((1, 2), q, 40))
+    short, long = error(q, 32), error(q, 64)
+    limit, sigma = error_in_the_limit(q), noise(run((1, 2), q, 32))
     assert 2 * long - short == pytest.approx(limit, rel=0.05)
     assert abs(long - limit) < 0.6 * abs(short - limit)
     for measured in (short, long):
@@ -172,5 +172,5 @@ def test_the_error_stays_away_from_zero_however_long_the_run(q):
 
 def test_the_mean_of_equal_samples_is_learned_exactly():
     for z in (1, 2):
-        excess = [objective(output(run((z, z), 1 / 2, T)), (z, z), 1 / 2) for T in (40, 80)]
+        excess = [objective(output(run((z, z), 1 / 2, T)), (z, z), 1 / 2) for T in (32, 64)]
         assert excess[1] < 0.3 * excess[0] < 3e-3  # falls with 1/T²: only the start is in the way

@@ -69,7 +69,7 @@ def test_everyone_counts_their_share_in_expectation(values, number, monkeypatch)
 
 
 def test_everyone_counts_their_share_in_expectation_over_real_draws():
-    values, rounds = np.array([0.5, 0.25, 0.15, 0.1]), 4000
+    values, rounds = np.array([0.5, 0.25, 0.15, 0.1]), 2500
     total = np.zeros(4)
     for t in range(1, rounds + 1):
         chosen = select(round_with(values, t), 2, seed=3)

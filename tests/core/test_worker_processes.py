@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from contextlib import closing
@@ -143,21 +141,19 @@ def children():
     return [int(pid) for pid in Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()]
 
 
-PARENT = """
-import time
-import torch, headwater as hw
-from headwater.engines import Sequential, Workers
-from headwater.problem import Problem
-engine = Workers(Problem(torch.nn.Linear(3, 2), torch.zeros(4, 3), torch.zeros(4).long()), Sequential, 3)
-print(*[process.pid for process in engine._processes], flush=True)
-time.sleep(600)
-"""
-
-
 def test_workers_do_not_outlive_a_killed_parent():
-    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True)
-    pids = [int(pid) for pid in parent.stdout.readline().split()]
+    problem = KINDS["linear"].problem()
+    ours, theirs = os.pipe()
+    parent = os.fork()
+    if not parent:
+        engine = Workers(problem, Sequential, 3)
+        os.write(theirs, " ".join(str(process.pid) for process in engine._processes).encode())
+        signal.pause()
+    pids = [int(pid) for pid in os.read(ours, 1000).split()]
     assert len(pids) == 3
-    parent.send_signal(signal.SIGKILL)
-    parent.communicate()
+    assert all(alive(pid) for pid in pids)
+    os.kill(parent, signal.SIGKILL)
+    os.waitpid(parent, 0)
     assert gone(pids)
+    os.close(ours)
+    os.close(theirs)
