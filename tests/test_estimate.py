@@ -284,7 +284,11 @@ class TestMeasured:
 
     def test_ratio_by_its_definition(self):
         found = Measurement(
-            Uncertain(4.0, 0.4), Uncertain(0.5, 0.1), Estimate(9.9, 1.5, 9.9, 100, 10_000, 9), rounds=16
+            Uncertain(1.0, 0.9),
+            Uncertain(4.0, 0.4),
+            Uncertain(0.5, 0.1),
+            Estimate(9.9, 1.5, 9.9, 100, 10_000, 9),
+            rounds=16,
         )
         assert found.ratio.value == pytest.approx(2 * (0.5 + 0.1) / (2.0 * (1.5 + 0.5) * 3))
         draw = rng()
@@ -293,7 +297,10 @@ class TestMeasured:
 
     def test_without_streams_or_noise_the_ratio_is_infinite(self):
         still = Estimate(1.0, 1.0, 1.0, 1, 10, 0)
-        assert Measurement(Uncertain(4.0, 0.4), Uncertain(0.5, 0.1), still, 4).ratio.value == np.inf
+        assert (
+            Measurement(Uncertain(1.0, 0.9), Uncertain(4.0, 0.4), Uncertain(0.5, 0.1), still, 4).ratio.value
+            == np.inf
+        )
 
 
 class TestOptimalWithoutARatio:

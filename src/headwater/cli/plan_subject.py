@@ -12,6 +12,9 @@ from headwater.errors import InputError
 from headwater.fleet import Fleet, Outlook, read
 
 PAPER_RATIO = 0.15
+PAPER_STREAMS = 25
+"""The paper's c2/c1 for CIFAR-10, and its number of fresh clients there."""
+
 _FILES = (".csv", ".toml")
 
 
@@ -50,13 +53,16 @@ def from_file(name: str, rounds: int | None) -> Subject:
     """A federation file; its ratio is given, or the paper's."""
     length = _check_rounds(100 if rounds is None else rounds)
     fleet = read(Path(name), length)
-    return Subject(name, Outlook.of(fleet, length), lambda: fleet, _given)
+    outlook = Outlook.of(fleet, length)
+    return Subject(name, outlook, lambda: fleet, lambda text: _given(text, outlook.fresh_clients))
 
 
-def _given(text: str | None) -> Ratio:
-    if text is None:
-        return Ratio(PAPER_RATIO, "the paper's for CIFAR-10; --ratio sets your own", {})
-    return Ratio(_number(text, "a federation file has no model to estimate it from"), "given", {})
+def _given(text: str | None, fresh: float) -> Ratio:
+    if text is not None:
+        return Ratio(_number(text, "a federation file has no model to estimate it from"), "given", {})
+    # c1 = σ0·D·√(M − M_hist): what a paper's ratio says about model and data is the rest of it
+    value = PAPER_RATIO * math.sqrt(PAPER_STREAMS / max(1.0, fresh))
+    return Ratio(value, f"the paper's for images, at {fresh:,.0f} fresh clients; --ratio sets yours", {})
 
 
 def _number(text: str, otherwise: str) -> float:
@@ -103,7 +109,7 @@ def _estimated(model: Any, data: Any, rounds: int, seed: int, measured: bool) ->
         found = estimate(model, data, rounds=rounds, seed=seed)
         return Ratio(found.ratio, "estimated the paper's way", _parts(found))
     seen = measure(model, data, rounds=rounds, seed=seed)
-    names = ("gradient_variance", "discrepancy", "ratio")
+    names = ("variance_at_start", "variance_after_steps", "discrepancy", "ratio")
     more = {name: {"value": v.value, "error": v.error} for name in names if (v := getattr(seen, name))}
     low, high = seen.ratio.interval
     return Ratio(seen.ratio.value, f"measured, 95 % {low:.3g} to {high:.3g}", _parts(seen.estimate) | more)

@@ -51,18 +51,24 @@ class Measurement:
     """What was measured, beside the paper's estimate from the same samples.
 
     Attributes:
-        gradient_variance: σ0², a sample's gradient around its client's mean gradient: the mean over clients, at
-            θ(1) or after the local steps, whichever is larger.
+        variance_at_start: of a sample's gradient around its client's mean gradient at θ(1); the mean over clients.
+        variance_after_steps: the same at θ̂_m, where each client's local steps lead.
         discrepancy: max disc(P_m, P_m'), the largest difference between two clients' losses of one model, over
             the models at hand.
         estimate: G, D, B, d and N.
         rounds: T.
     """
 
-    gradient_variance: Uncertain
+    variance_at_start: Uncertain
+    variance_after_steps: Uncertain
     discrepancy: Uncertain
     estimate: Estimate
     rounds: int
+
+    @property
+    def gradient_variance(self) -> Uncertain:
+        """σ0², the larger of the two: its definition takes the largest over all models in reach."""
+        return max(self.variance_at_start, self.variance_after_steps, key=lambda found: found.value)
 
     @property
     def ratio(self) -> Uncertain:
@@ -130,9 +136,9 @@ def measure(
         variances.append(trip.variances)
         if place % every == 0:
             models.append(trip.place)
-    variance = max((pooled(found) for found in zip(*variances, strict=True)), key=lambda found: found.value)
+    start, after = (pooled(found) for found in zip(*variances, strict=True))
     judged = [[judge(who.problem, at, samples) for _, samples in who.chosen] for at in models]
-    return Measurement(variance, discrepancy(judged, paper.loss_bound, seed), paper, rounds)
+    return Measurement(start, after, discrepancy(judged, paper.loss_bound, seed), paper, rounds)
 
 
 def pooled(variances: Sequence[Mean]) -> Uncertain:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 from rich import box
+from rich.markup import escape
 from rich.table import Table
 
 from headwater.fleet import Comparison, Outcome
@@ -18,11 +20,11 @@ def strategy_table(comparison: Comparison) -> Table:
     """Strategies in their predicted order, with the terms of the bound."""
     title = f"Predicted order, by the {'paper’s' if comparison.bound == 'paper' else 'sharper'} bound"
     table = _table(title, ("", "Strategy"), ("Hist. share", "N_eff", "Noise", "Few samples", "Bound ψ/c1"))
+    digits = _digits([p.total for p in comparison.prospects])
     for place, p in enumerate(comparison.prospects, 1):
-        table.add_row(
-            str(place), p.strategy, _percent(p.historical), _samples(p.effective_samples), f"{p.noise:.4f}",
-            f"{p.size:.4f}", f"{p.total:.4f}", style="bold green" if p is comparison.best else None,
-        )  # fmt: skip
+        terms = (f"{value:.{digits}f}" for value in (p.noise, p.size, p.total))
+        numbers = (_percent(p.historical), _samples(p.effective_samples), *terms)
+        table.add_row(str(place), p.strategy, *numbers, style="bold green" if p is comparison.best else None)
     return table
 
 
@@ -35,7 +37,7 @@ def client_table(comparison: Comparison) -> Table:
     weight = best.importance * outlook.total / outlook.group_samples
     for k in range(len(outlook.names)):
         table.add_row(
-            outlook.names[k], f"{outlook.count[k]:,.0f}", f"{outlook.samples[k]:,.0f}",
+            escape(outlook.names[k]), f"{outlook.count[k]:,.0f}", f"{outlook.samples[k]:,.0f}",
             "yes" if outlook.fresh[k] else "no", _percent(best.importance[k]), f"× {weight[k]:.3g}",
         )  # fmt: skip
     return table
@@ -46,13 +48,13 @@ def what_if_table(outcomes: Sequence[Outcome]) -> Table:
     table = _table(
         "What if (by the sharper bound)", ("Scenario",), ("Hist. share", "N_eff", "Bound ψ/c1", "Change")
     )
-    now = outcomes[0].total
+    now, digits = outcomes[0].total, _digits([outcome.total for outcome in outcomes])
     for outcome in outcomes:
         change = f"{100 * (outcome.total / now - 1):+.1f} %" if now > 0 and outcome is not outcomes[0] else ""
-        table.add_row(outcome.scenario, _percent(outcome.historical), _samples(outcome.effective_samples),
-                      f"{outcome.total:.4f}", change)  # fmt: skip
+        table.add_row(escape(outcome.scenario), _percent(outcome.historical), _samples(outcome.effective_samples),
+                      f"{outcome.total:.{digits}f}", change)  # fmt: skip
         for name, (before, after) in outcome.clients.items():
-            table.add_row(f"  {name}: {_percent(before)} → {_percent(after)}", style="dim")
+            table.add_row(f"  {escape(name)}: {_percent(before)} → {_percent(after)}", style="dim")
     return table
 
 
@@ -63,6 +65,12 @@ def _table(title: str, words: Sequence[str], numbers: Sequence[str]) -> Table:
     for name in numbers:
         table.add_column(name, justify="right", no_wrap=True)
     return table
+
+
+def _digits(values: Sequence[float]) -> int:
+    """Decimals with which the largest of these has four digits."""
+    largest = max((v for v in values if 0 < v < math.inf), default=1.0)
+    return max(1, 3 - math.floor(math.log10(largest)))
 
 
 def _percent(share: float | np.floating) -> str:
