@@ -35,7 +35,7 @@ def main() -> None:
     except InputError as error:
         _fail(str(error))
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.ENOTDIR):
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS, errno.ENOTDIR):
             raise
         _fail(f"{error.filename or 'a file'}: {error.strerror}; what was finished is kept, mend it and run the "
               "same command again")  # fmt: skip
