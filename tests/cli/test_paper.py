@@ -1,0 +1,277 @@
+"""``headwater paper``: the paper's numbers, a table from end to end, and verdicts on results that are known."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from headwater.cli.main import main
+from headwater.errors import InputError
+from headwater.experiment import Result
+from headwater.files import replace
+from headwater.holdings import unroll
+from headwater.paper import claims
+from headwater.paper.index import Data, Index, Tuning
+from headwater.paper.published import CONSTANTS, DATASETS, FRACTIONS, TABLES
+from headwater.paper.rows import Choice, choose, optimal
+from headwater.paper.stored import Table, load_tables
+from headwater.paper.study import table_folder
+from headwater.report.card import write_card, write_claims
+from headwater.strategies import Share, Strategy, Uniform
+
+TEX = Path(__file__).parents[3] / "shared" / "paper" / "federated-learning-for-data-streams.tex"
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
+    """Run ``headwater paper`` in this process; returns exit code, standard output and standard error."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("HEADWATER_DATA", str(tmp_path / "home"))
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["headwater", "paper", *arguments])
+        with pytest.raises(SystemExit) as end:
+            main()
+        seen = capfd.readouterr()
+        code = end.value.code
+        return (code if isinstance(code, int) else 0), seen.out, seen.err
+
+    return run
+
+
+# ---------------------------------------------------------------- what the paper prints
+
+
+@pytest.fixture
+def tex() -> str:
+    if not TEX.exists():
+        pytest.skip(f"the paper is not at {TEX}")
+    return TEX.read_text()
+
+
+@pytest.mark.parametrize(
+    ("fraction", "label"), [(0.05, "main_results_small"), (0.2, "main_results"), (0.5, "main_results_big")]
+)
+def test_the_tables_of_accuracies_are_those_of_the_tex(tex: str, fraction: float, label: str) -> None:
+    body = tex.split(f"\\label{{tab:{label}}}")[1].split("\\bottomrule")[0].split("\\midrule")[1]
+    for dataset, title in DATASETS.items():
+        line = re.search(rf"^\s*{title}\s*&(.*)$", body, re.MULTILINE)
+        assert line is not None
+        numbers = [float(n) for n in re.findall(r"\d+\.\d+", line[1])]
+        published = asdict(TABLES[fraction][dataset])
+        flat = [n for value in published.values() for n in (value if isinstance(value, tuple) else (value,))]
+        assert numbers == flat
+
+
+def test_the_table_of_constants_is_that_of_the_tex(tex: str) -> None:
+    body = tex.split("\\label{tab:ratio_estimation_exp}")[1].split("\\bottomrule")[0].split("\\midrule")[1]
+    for dataset, title in DATASETS.items():
+        line = re.search(rf"^\s*{title}\s*&(.*)$", body, re.MULTILINE)
+        assert line is not None
+        numbers = [float(n.replace(",", "")) for n in re.findall(r"\d[\d,.]*", line[1])]
+        assert numbers == [float(n) for n in asdict(CONSTANTS[dataset]).values()]
+
+
+# ---------------------------------------------------------------- cells that coincide
+
+
+@pytest.mark.parametrize(
+    ("strategy", "label"),
+    [
+        (Uniform(), "share-0.2"),
+        (optimal(0.001), "share-1"),
+        (optimal(1.0), "optimal-1"),
+        (optimal(1.0, sharp=True), "sharp-1"),
+        (Share(0.5), "share-0.5"),
+    ],
+)
+def test_strategies_that_give_the_same_importance_are_one_cell(strategy: Strategy, label: str) -> None:
+    from headwater import Constant, Fifo, Keep, Once
+
+    holdings = unroll([10, 40], [Once(), Constant(4)], [Keep(), Fifo(4)], rounds=10)
+    assert choose(strategy, holdings).label == label
+
+
+def test_uniform_stands_for_itself_where_no_share_of_the_grid_is_the_same() -> None:
+    from headwater import Constant, Fifo, Keep, Once
+
+    holdings = unroll([10, 190], [Once(), Constant(19)], [Keep(), Fifo(19)], rounds=10)
+    assert choose(Uniform(), holdings) == Choice("uniform", Uniform())
+
+
+# ---------------------------------------------------------------- from end to end
+
+
+def test_a_quick_table_says_that_it_is_one_and_goes_on_where_it_was(paper: Command, tmp_path: Path) -> None:
+    arguments = ("table", "--dataset", "synthetic", "--historical", "0.2", "--quick")
+    code, out, err = paper(*arguments)
+    assert code == 0
+    assert "T = 20" in out
+    assert "not tuned" in out
+    assert "85.5 ± 1.60" in out  # the paper's Uniform
+    assert "paper 0.092" in out
+    folder = tmp_path / "runs" / "paper-quick" / "results"
+    stored = sorted(folder.rglob("result.json"))
+    table = Table.load(folder, "synthetic", 0.2)
+    assert table is not None
+    named = {name for seeds in table.index.cells.values() for name in seeds.values()}
+    assert len(stored) == len(named) < len(table.index.cells)  # what coincides is computed once
+    assert f"learning {len(stored)}/{len(stored)}" in err
+
+    times = [f.stat().st_mtime_ns for f in stored]
+    stored[0].unlink()
+    code, out, err = paper(*arguments, "--json")
+    assert code == 0
+    rows = {row["line"]: row for row in json.loads(out)["rows"]}
+    assert [f.stat().st_mtime_ns for f in stored[1:]] == times[1:]
+    assert f"learning {len(stored)}/{len(stored)}" in err  # only what was missing
+    assert rows["Optimal"]["accuracy"] == max(rows[n]["accuracy"] for n in claims_grid())
+    assert rows["Uniform"]["historical_share"] == pytest.approx(0.2)
+
+
+def claims_grid() -> list[str]:
+    return ["Fresh", "Share 0.2", "Share 0.5", "Share 0.8", "Historical"]
+
+
+def test_rates_are_tuned_on_fewer_rounds_and_seeds_if_asked_and_that_is_said(
+    paper: Command, tmp_path: Path
+) -> None:
+    arguments = (
+        "--rounds",
+        "10",
+        "--seeds",
+        "2",
+        "--rates",
+        "0.01,0.1",
+        "--tune-rounds",
+        "5",
+        "--tune-seeds",
+        "1",
+    )
+    code, out, err = paper(
+        "table", "--dataset", "synthetic", "--historical", "0.2", "--lines", "fresh,uniform", *arguments
+    )
+    assert code == 0
+    assert "from 0.01, 0.1, 1 seed, in runs of 5 rounds" in out
+    assert "tuning 4/4" in err
+    assert "learning 4/4" in err
+    tuned = sorted(p.parent.name for p in (tmp_path / "docs").rglob("tuning-5/*/*/*/result.json"))
+    assert tuned == ["tune-0.01", "tune-0.01", "tune-0.1", "tune-0.1"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("table", "--dataset", "mnist", "--historical", "0.2"), "unknown task 'mnist'"),
+        (("table", "--dataset", "femnist", "--historical", "0.2"), "holds no *.json"),
+        (("table", "--dataset", "synthetic", "--historical", "2"), "--historical"),
+        (("table", "--dataset", "synthetic", "--historical", "0.2", "--rates", "quick"), "--rates"),
+        (("table", "--dataset", "synthetic", "--historical", "0.2", "--lines", "best"), "unknown line 'best'"),
+        (("table", "--dataset", "synthetic", "--historical", "0.2", "--tune-seeds", "9"), "--tune-seeds"),
+        (("figure", "mnist"), "unknown data set 'mnist'"),
+        (("card", "cifar10"), "no results for cifar10"),
+    ],
+)
+def test_mistakes_are_named(paper: Command, arguments: tuple[str, ...], words: str) -> None:
+    code, out, err = paper(*arguments)
+    assert (code, out) == (2, "")
+    assert words in " ".join(err.split())
+    assert "Traceback" not in err
+
+
+# ---------------------------------------------------------------- verdicts on results that are known
+
+
+def store(results: Path, dataset: str, fraction: float, accuracies: dict[str, list[float]]) -> None:
+    """A table with these accuracies, a number a seed; every line a cell of its own."""
+    folder = table_folder(results, dataset, fraction)
+    settings = {"task": dataset, "historical": fraction, "rounds": 2, "local_steps": 1, "batch_size": 8}
+    replace(folder / "settings.json", json.dumps(settings).encode())
+    cells = {line: {s: f"{line}/seed-{s}" for s in range(3)} for line in accuracies}
+    lines, rates = dict.fromkeys(accuracies, "about"), dict.fromkeys(accuracies, 0.1)
+    Index(Tuning((0.1,), 2, 1), Data(False, 4, 2, 8, 4, 4), "headwater paper …", lines, cells, rates).save(folder)
+    for line, values in accuracies.items():
+        for seed, value in enumerate(values):
+            home = folder / cells[line][seed]
+            result = Result(value, 1.0, value, 0.5, 8.0, 0.1, 16, 2.0, 1.0, "somewhere")
+            replace(home / "result.json", json.dumps(asdict(result)).encode())
+            record = {"round": 2, "learning_rate": 0.1, "share": 0.5, "clients": 4, "samples": 8, "move": 1.0}
+            replace(home / "rounds.jsonl", json.dumps({**record, "accuracy": value, "loss": 1.0}).encode())
+
+
+def around(mean: float) -> list[float]:
+    return [mean - 0.001, mean, mean + 0.001]
+
+
+def as_in_the_paper(results: Path) -> None:
+    """CIFAR-10 as the paper has it; the grid's best is a share of one half."""
+    for fraction in FRACTIONS:
+        printed = TABLES[fraction]["cifar10"]
+        names = {"Fresh": printed.fresh, "Historical": printed.historical, "Uniform": printed.uniform,
+                 "Ours": printed.ours, "Share 0.5": printed.optimal}  # fmt: skip
+        values = {line: around(mean / 100) for line, (mean, _) in names.items()}
+        store(results, "cifar10", fraction, {**values, "Share 0.2": around(0.3), "Share 0.8": around(0.3)})
+
+
+def test_the_papers_own_numbers_bear_out_its_claims(tmp_path: Path) -> None:
+    as_in_the_paper(tmp_path)
+    tables = load_tables(tmp_path, "cifar10")
+    for claim in claims.CLAIMS[:5]:
+        assert {f.verdict for f in claim(tables)} == {claims.HOLDS}
+    rises = claims.uniform_gap_rises_and_falls(tables)[0].evidence
+    assert re.findall(r"\+(\d\.\d)", rises) == ["3.0", "6.2", "4.3"]  # as its section on experiments says
+    assert {f.verdict for f in claims.reaches_the_grid(tables)} == {claims.FAILS}  # 66.9 is not 67.7
+
+
+def test_numbers_against_a_claim_are_reported_against_it(tmp_path: Path) -> None:
+    values = {"Fresh": 0.7, "Historical": 0.5, "Uniform": 0.6, "Ours": 0.55, "Share 0.2": 0.6, "Share 0.5": 0.6,
+              "Share 0.8": 0.5}  # fmt: skip
+    store(tmp_path, "femnist", 0.2, {line: around(v) for line, v in values.items()})
+    tables = load_tables(tmp_path, "femnist")
+    assert claims.fresh_is_never_best(tables)[0].verdict == claims.FAILS
+    ours = claims.ours_reaches_the_baselines(tables)[0]
+    assert ours.verdict == claims.FAILS
+    assert "Ours 55.0 − Fresh 70.0: -15.0" in ours.evidence
+    assert claims.historical_gap_shrinks(tables) == []  # one fraction says nothing about growing
+
+
+def test_differences_are_taken_seed_by_seed(tmp_path: Path) -> None:
+    hard = [0.1, 0.5, 0.9]  # seeds differ far more than strategies
+    store(tmp_path, "femnist", 0.2, {"Fresh": hard, "Uniform": [h + 0.01 + s * 1e-4 for s, h in enumerate(hard)]})
+    assert claims.fresh_is_never_best(load_tables(tmp_path, "femnist"))[0].verdict == claims.HOLDS
+
+
+def test_what_is_not_finished_is_counted_and_does_not_choose_the_optimum(tmp_path: Path) -> None:
+    full = {line: around(0.5) for line in claims_grid()}
+    store(tmp_path, "cifar100", 0.2, {**full, "Historical": [0.9]})
+    table = load_tables(tmp_path, "cifar100")[0]
+    assert table.missing == 2
+    assert list(table.entries["Optimal"].results) == [0]  # the one seed that all of the grid have
+    store(tmp_path, "cifar100", 0.5, {**full, "Historical": []})
+    assert "Optimal" not in load_tables(tmp_path, "cifar100")[1].entries
+
+
+def test_cards_say_what_was_run_what_it_took_and_what_is_missing(tmp_path: Path) -> None:
+    as_in_the_paper(tmp_path)
+    (table_folder(tmp_path, "cifar10", 0.5) / "index.json").unlink()
+    text = write_card(tmp_path, "cifar10").read_text()
+    for words in ("a part of the original set", "67.7 ± 0.91", "2, 1, 8", "3 of 3", "somewhere",
+                  "Not run yet: 50 % historical", "not tuned", "holds: 2."):  # fmt: skip
+        assert words in text
+    assert (tmp_path / "cifar10.png").read_bytes().startswith(b"\x89PNG")
+    overview = write_claims(tmp_path).read_text()
+    assert "| [CIFAR-10](cifar10.md) | 21 of 21 | 21 of 21 | not run |" in overview
+    assert "| FEMNIST | not run | not run | not run |" in overview
+
+
+def test_a_card_without_results_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no results for cifar10"):
+        write_card(tmp_path, "cifar10")
