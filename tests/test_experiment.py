@@ -13,8 +13,9 @@ import torch
 from scipy import stats
 
 from headwater import checkpoint, experiment, files
+from headwater.cells import Cell, Result, Setup
 from headwater.errors import InputError
-from headwater.experiment import Cell, Experiment, Result, Setup
+from headwater.experiment import Experiment
 from headwater.learner import DivergedError, Record
 from headwater.pool import alone, run_cells
 from headwater.stopwatch import Stopwatch

@@ -13,9 +13,10 @@ from typing import Any
 
 import torch
 
+from headwater.cells import Cell, Result
 from headwater.engines.workers import cores
 from headwater.errors import InputError
-from headwater.experiment import Cell, Experiment, Result
+from headwater.experiment import Experiment
 
 Watch = Callable[[Sequence[int], Sequence[tuple[Cell, Result]]], None]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
-from headwater.experiment import Cell, Result
+from headwater.cells import Cell, Result
 from headwater.learner import DivergedError
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from headwater.cells import Result
 from headwater.cli.main import main
 from headwater.errors import InputError
-from headwater.experiment import Result
 from headwater.files import replace
 from headwater.holdings import unroll
 from headwater.paper import claims

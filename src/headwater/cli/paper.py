@@ -79,8 +79,8 @@ def _study(
     dataset: str, historical: float, seeds: int, rates: str, sizes: tuple[int | None, int | None, int | None],
     kept: Path, out: Path, data_dir: Path | None,
 ) -> Any:  # fmt: skip
+    from headwater.cells import Setup
     from headwater.cli.run import check_setup, parse_rates
-    from headwater.experiment import Setup
     from headwater.paper.index import Tuning
     from headwater.paper.study import Study
     from headwater.tasks import task as find

@@ -50,7 +50,8 @@ def run(
 
       headwater run synthetic --historical 0.05 --strategies uniform,optimal,share=0.5 --seeds 5 --json
     """
-    from headwater.experiment import Experiment, Setup
+    from headwater.cells import Setup
+    from headwater.experiment import Experiment
     from headwater.pool import alone
     from headwater.tasks import task as find
 
@@ -74,7 +75,7 @@ def run(
 
 def _strategy_rows(experiment: Any, named: dict[str, Any], rates: Sequence[float], seeds: int) -> dict[str, Any]:
     """Tune, then run; a summary row and the finished cells of each strategy."""
-    from headwater.experiment import Cell
+    from headwater.cells import Cell
     from headwater.pool import run_cells
     from headwater.report.progress import CellProgress
     from headwater.summary import Row, best_rate

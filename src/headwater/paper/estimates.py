@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from headwater.cells import Setup, read_settings
 from headwater.engines.workers import cores
 from headwater.errors import InputError
 from headwater.estimate import Estimate, estimate, measure
-from headwater.experiment import Setup, read_settings
 from headwater.files import replace as write
 from headwater.tasks.task import Task
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headwater.experiment import read_settings
+from headwater.cells import read_settings
 from headwater.files import replace
 
 

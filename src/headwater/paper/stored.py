@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from headwater.experiment import Result, Setup, read_records, read_settings
+from headwater.cells import Result, Setup, read_records, read_settings
 from headwater.learner import Record
 from headwater.paper.estimates import Ratios
 from headwater.paper.index import Index

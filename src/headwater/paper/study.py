@@ -10,7 +10,8 @@ from pathlib import Path
 
 import torch
 
-from headwater.experiment import Cell, Experiment, Result, Setup
+from headwater.cells import Cell, Result, Setup
+from headwater.experiment import Experiment
 from headwater.holdings import Holdings
 from headwater.paper.estimates import find_all_ratios, find_ratios
 from headwater.paper.index import Data, Index, Tuning

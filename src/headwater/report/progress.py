@@ -16,7 +16,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from headwater.experiment import Cell, Result
+from headwater.cells import Cell, Result
 
 
 class CellProgress:
