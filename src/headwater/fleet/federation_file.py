@@ -19,6 +19,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ def _from_csv(path: Path, text: str) -> Iterator[Record]:
         header = [name.strip().lower() for name in next(reader, [])]
         if not header:
             raise InputError(f"{path}: the file is empty; its first line must name the columns: {_columns()}")
-        _check_names(header, f"{path}, line {reader.line_num}")
+        _check_names(header, lambda: f"{path}, line 1")
         for values in reader:
             if any(value.strip() for value in values):
                 yield _csv_record(path, reader.line_num, header, values)
@@ -106,7 +107,7 @@ def _from_toml(path: Path, text: str) -> Iterator[Record]:
         raise InputError(f"{path}: clients are tables, each under a line [[client]]")
     for number, table in enumerate(tables):
         place = _toml_place(path, text, number)
-        _check_names(list(table), place("client"))
+        _check_names(list(table), partial(place, "client"))  # looked for only if something is wrong
         yield Record(table, place)
 
 
@@ -126,17 +127,17 @@ def _toml_place(path: Path, text: str, number: int) -> Callable[[str], str]:
     return place
 
 
-def _check_names(names: list[str], where: str) -> None:
+def _check_names(names: list[str], where: Callable[[], str]) -> None:
     for name in names:
         if name not in COLUMNS:
-            raise InputError(f"{where}: unknown column {name!r}; the columns are: {_columns()}")
+            raise InputError(f"{where()}: unknown column {name!r}; the columns are: {_columns()}")
         if names.count(name) > 1:
-            raise InputError(f"{where}: column {name!r} is there twice")
+            raise InputError(f"{where()}: column {name!r} is there twice")
     missing = [name for name in REQUIRED if name not in names]
     if not missing and not {"samples", "rate"} & set(names):
         missing = ["samples"]
     if missing:
-        raise InputError(f"{where}: column {missing[0]!r} is missing; the columns are: {_columns()}")
+        raise InputError(f"{where()}: column {missing[0]!r} is missing; the columns are: {_columns()}")
 
 
 def _columns() -> str:
