@@ -187,6 +187,29 @@ def test_mistakes_are_named(paper: Command, arguments: tuple[str, ...], words: s
     assert "Traceback" not in err
 
 
+def test_an_index_keeps_what_other_runs_of_the_same_table_have_found(tmp_path: Path) -> None:
+    data = Data(True, 2, 1, 8, 4, 4)
+
+    def index(
+        cells: dict[str, dict[int, str]], rate: float = 0.1, tuning: Tuning = Tuning((0.1, 1.0), 5, 1)
+    ) -> Index:
+        return Index(tuning, data, "", dict.fromkeys(cells, "about"), cells, dict.fromkeys(cells, rate))
+
+    index({"Ours": {0: "a"}, "Fresh": {0: "f"}}).save(tmp_path)
+    index({"Ours": {1: "b"}}).save(tmp_path)
+    found = Index.load(tmp_path)
+    assert found is not None
+    assert found.cells == {"Ours": {0: "a", 1: "b"}, "Fresh": {0: "f"}}
+    index({"Ours": {1: "c"}}, rate=1.0).save(tmp_path)  # another rate: the old seeds are of another run
+    found = Index.load(tmp_path)
+    assert found is not None
+    assert found.cells == {"Ours": {1: "c"}, "Fresh": {0: "f"}}
+    index({"Ours": {0: "d"}}, tuning=Tuning((0.1,), 5, 1)).save(tmp_path)  # tuned otherwise: not to be mixed
+    found = Index.load(tmp_path)
+    assert found is not None
+    assert found.cells == {"Ours": {0: "d"}}
+
+
 # ---------------------------------------------------------------- verdicts on results that are known
 
 

@@ -90,10 +90,12 @@ def _study(
     rounds, tune_rounds, tune_seeds = sizes
     setup = Setup(historical, usual.rounds if rounds is None else rounds, usual.local_steps, usual.batch_size)
     check_setup(setup, seeds)
+    grid = tuple(parse_rates(rates, usual.rates, "--rates"))
+    usual_seeds = seeds if len(grid) > 1 else 1  # a single rate is not tuned, whatever the number of seeds
     tuning = Tuning(
-        tuple(parse_rates(rates, usual.rates, "--rates")),
+        grid,
         setup.rounds if tune_rounds is None else tune_rounds,
-        seeds if tune_seeds is None else tune_seeds,
+        usual_seeds if tune_seeds is None else tune_seeds,
     )
     if tuning.rounds < 1 or not 1 <= tuning.seeds <= seeds:
         raise InputError(

@@ -77,9 +77,16 @@ class Index:
         return cls(tuning, Data(**found["data"]), found["command"], found["lines"], cells, found["rates"])
 
     def save(self, folder: Path) -> None:
-        """Write it, together with what an index that is there knows of other seeds."""
+        """Write it, together with the lines and seeds of an index that is there, if they were tuned alike."""
         before = Index.load(folder)
-        cells = {line: dict(seeds) for line, seeds in self.cells.items()}
-        if before is not None and before.rates == self.rates:
-            cells = {line: {**before.cells.get(line, {}), **seeds} for line, seeds in cells.items()}
-        replace(folder / "index.json", json.dumps({**asdict(self), "cells": cells}, indent=1).encode())
+        merged = self if before is None or before.tuning != self.tuning else self._with(before)
+        replace(folder / "index.json", json.dumps(asdict(merged), indent=1).encode())
+
+    def _with(self, before: Index) -> Index:
+        """Ours where both know something; a line whose learning rate has changed is ours alone."""
+        cells = {line: dict(seeds) for line, seeds in before.cells.items()}
+        for line, seeds in self.cells.items():
+            same = before.rates.get(line) == self.rates[line]
+            cells[line] = {**cells.get(line, {}), **seeds} if same else dict(seeds)
+        rates = {**before.rates, **self.rates}
+        return Index(self.tuning, self.data, self.command, {**before.lines, **self.lines}, cells, rates)

@@ -1,7 +1,7 @@
 """FEMNIST as the paper uses it: a client is a writer, and a fresh writer is there in a single round.
 
 Where the paper is silent: a fifth of every writer's training samples, pooled, is for validation; the test samples
-are LEAF's own tenth of each writer; T = 150, E = 5, K = 16. There must be a fresh writer in every round, so T is
+are LEAF's own tenth of each writer; T = 150, E = 10, K = 16. There must be a fresh writer in every round, so T is
 at most the number of fresh writers: 150 of 300 with half of them historical.
 """
 
@@ -36,7 +36,7 @@ class FemnistTask:
     validation: float = 0.2
 
     name: ClassVar[str] = "femnist"
-    defaults: ClassVar[Defaults] = Defaults(rounds=150, local_steps=5, batch_size=16)
+    defaults: ClassVar[Defaults] = Defaults(rounds=150, local_steps=10, batch_size=16)
 
     @cached_property
     def data(self) -> Natural:
