@@ -43,18 +43,22 @@ def chosen(parser: argparse.ArgumentParser, option: str, text: str, allowed: lis
 
 
 def run(
-    workloads: list[Workload], contenders: list[Contender], settings: Settings, command: str
+    workloads: list[Workload], contenders: list[Contender], settings: Settings, command: str, folder: Path
 ) -> results.Report:
-    """Measure one workload after the other, telling on standard error what is going on."""
+    """Measure one workload after the other, telling on standard error what is going on.
+
+    The report so far is written after every workload, so that a run that is stopped has not been for nothing.
+    """
 
     def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    measured = []
+    report = results.Report(machine.describe(command), [])
     for workload in workloads:
         entries = measure.measure(workload, contenders, settings, say)
-        measured.append(results.Result(workload, [results.line(entry) for entry in entries]))
-    return results.Report(machine.describe(command), measured)
+        report.results.append(results.Result(workload, [results.line(entry) for entry in entries]))
+        write(report, folder)
+    return report
 
 
 def write(report: results.Report, folder: Path) -> None:
@@ -75,8 +79,7 @@ def main(words: list[str]) -> None:
     if options.quick:
         workloads = [workload.quick() for workload in workloads]
         settings = Settings(turns=2, turn=0.1, budget=10.0, patience=180.0)
-    report = run(workloads, contenders, settings, " ".join(["python -m benchmarks", *words]))
-    write(report, options.out)
+    report = run(workloads, contenders, settings, " ".join(["python -m benchmarks", *words]), options.out)
     print(report.as_json() if options.json else table.markdown(report))
     print(f"written to {options.out}/", file=sys.stderr)
 
