@@ -190,10 +190,9 @@ def test_mistakes_are_named(paper: Command, arguments: tuple[str, ...], words: s
 def test_an_index_keeps_what_other_runs_of_the_same_table_have_found(tmp_path: Path) -> None:
     data = Data(True, 2, 1, 8, 4, 4)
 
-    def index(
-        cells: dict[str, dict[int, str]], rate: float = 0.1, tuning: Tuning = Tuning((0.1, 1.0), 5, 1)
-    ) -> Index:
-        return Index(tuning, data, "", dict.fromkeys(cells, "about"), cells, dict.fromkeys(cells, rate))
+    def index(cells: dict[str, dict[int, str]], rate: float = 0.1, grid: tuple[float, ...] = (0.1, 1.0)) -> Index:
+        about, rates = dict.fromkeys(cells, "about"), dict.fromkeys(cells, rate)
+        return Index(Tuning(grid, 5, 1), data, "", about, cells, rates)
 
     index({"Ours": {0: "a"}, "Fresh": {0: "f"}}).save(tmp_path)
     index({"Ours": {1: "b"}}).save(tmp_path)
@@ -204,7 +203,7 @@ def test_an_index_keeps_what_other_runs_of_the_same_table_have_found(tmp_path: P
     found = Index.load(tmp_path)
     assert found is not None
     assert found.cells == {"Ours": {1: "c"}, "Fresh": {0: "f"}}
-    index({"Ours": {0: "d"}}, tuning=Tuning((0.1,), 5, 1)).save(tmp_path)  # tuned otherwise: not to be mixed
+    index({"Ours": {0: "d"}}, grid=(0.1,)).save(tmp_path)  # tuned otherwise: not to be mixed
     found = Index.load(tmp_path)
     assert found is not None
     assert found.cells == {"Ours": {0: "d"}}
