@@ -16,6 +16,10 @@ from typing import Any
 import numpy as np
 
 
+class Finished(Exception):
+    """No further round is wanted: the way out of a loop that a library owns."""
+
+
 class Gate:
     """A runner arrives here before its first round and after every round.
 
@@ -55,6 +59,11 @@ class Gate:
                 return False
         self._start = time.perf_counter()
         return True
+
+    def enter(self, *_: object) -> None:
+        """For loops that a library owns, as its hook between rounds: arrive, or leave by `Finished`."""
+        if not self.arrive():
+            raise Finished
 
     def rounds(self) -> Iterator[None]:
         """For runners that own their loop: one item a round."""

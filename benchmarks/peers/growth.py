@@ -1,5 +1,6 @@
 """One point of the curves of growth: Headwater with so many clients, parameters and samples in memory."""
 
+import contextlib
 import json
 import sys
 
@@ -8,12 +9,7 @@ from torch import nn
 
 import headwater as hw
 from benchmarks.growth_points import FEATURES, Point
-from benchmarks.peers.gate import Gate
-from headwater.simulation import simulate
-
-
-class Finished(Exception):
-    """No further round is wanted: the way out of a run."""
+from benchmarks.peers.gate import Finished, Gate
 
 
 def network(hidden: int) -> nn.Module:
@@ -39,16 +35,9 @@ def main() -> None:
     torch.manual_seed(0)
     model, data = network(point.hidden), federation(point)
     gate = Gate(lambda: [], ["headwater", "torch"])
-
-    def progress(_: object) -> None:
-        if not gate.arrive():
-            raise Finished
-
     gate.arrive()
-    try:
-        simulate(model, data, hw.ByMemory(), point.rounds, point.steps, point.batch, 0.01, progress=progress)
-    except Finished:
-        return
+    with contextlib.suppress(Finished):
+        hw.simulate(model, data, hw.ByMemory(), point.rounds, point.steps, point.batch, 0.01, progress=gate.enter)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""Headwater as a user calls it: ``simulate``, engine and number of processes left to it.
+"""Headwater as a user calls it: ``hw.simulate``, engine and number of processes left to it.
 
 The model that is compared comes from runs of their own that end where it is wanted; what is timed are the rounds
 of one long run, let in by its progress hook.
 """
 
+import contextlib
 import functools
 import sys
 from itertools import pairwise
@@ -14,17 +15,12 @@ import torch
 
 import headwater as hw
 from benchmarks import jobs, networks
-from benchmarks.peers.gate import Gate
+from benchmarks.peers.gate import Finished, Gate
 from benchmarks.workloads import Role, Streams, Workload
-from headwater.simulation import Run, simulate
 from headwater.work import Plan
 
 PLENTY = 10_000
 SEED = 0
-
-
-class Finished(Exception):
-    """No further round is wanted: the way out of a run."""
 
 
 def clients_of(job: jobs.Job) -> list[hw.Client]:
@@ -45,10 +41,14 @@ def stream(workload: Workload, client: int) -> tuple[hw.Once | hw.Constant, hw.K
     return hw.Constant(workload.arriving), rule(workload.capacity)
 
 
-def drawn(workload: Workload, run: Run) -> np.ndarray:
+def batch_of(workload: Workload) -> int | None:
+    """Of a local step; None where that is all a client has."""
+    return None if workload.batch == workload.samples else workload.batch
+
+
+def drawn(workload: Workload, run: hw.Run) -> np.ndarray:
     """The rows that the clients took in the last round of a run: clients × steps × batch."""
-    last = len(run.history)
-    work = Plan(workload.steps, workload.batch, seed=SEED).work(run.ledger.round(last))
+    work = Plan(workload.steps, batch_of(workload), seed=SEED).work(run.ledger.round(len(run.history)))
     return work.samples.reshape(workload.steps, workload.clients, workload.batch).swapaxes(0, 1)
 
 
@@ -58,16 +58,16 @@ def main() -> None:
     workload = job.workload
     model, _ = networks.load(workload.network, [torch.from_numpy(w) for w in job.weights])
     follow = functools.partial(
-        simulate,
+        hw.simulate,
         model,
         clients_of(job),
         hw.ByMemory(),
         local_steps=workload.steps,
-        batch_size=workload.batch,
+        batch_size=batch_of(workload),
         learning_rate=workload.learning_rate,
         seed=SEED,
     )
-    run: Run | None = None
+    run: hw.Run | None = None
     gate = Gate(
         lambda: [p.detach() for p in run.model.parameters()] if run else [],
         ["headwater", "torch"],
@@ -77,16 +77,9 @@ def main() -> None:
         for _ in range(last - done):
             gate.arrive()
         run = follow(rounds=last)
-
-    def progress(_: object) -> None:
-        if not gate.arrive():
-            raise Finished
-
     gate.arrive()
-    try:
-        follow(rounds=workload.horizon if isinstance(workload, Streams) else PLENTY, progress=progress)
-    except Finished:
-        return
+    with contextlib.suppress(Finished):
+        follow(rounds=workload.horizon if isinstance(workload, Streams) else PLENTY, progress=gate.enter)
 
 
 if __name__ == "__main__":
