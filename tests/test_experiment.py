@@ -163,6 +163,14 @@ def test_cells_in_processes_give_the_bits_of_cells_one_after_the_other(tmp_path:
     assert run_cells(two, cells) == results  # nothing is run again, seconds included
 
 
+def test_a_cell_that_fails_stops_the_others_at_once(tmp_path: Path) -> None:
+    own = Experiment(TASK, Setup(0.2, 1_000_000, 2, None), tmp_path)  # would take hours
+    bad, good = Cell("bad", Uniform(), 0, 3e38, False), Cell("good", Uniform(), 0, 0.1, False)
+    with pytest.raises(DivergedError, match="bad, seed 0"):
+        run_cells(own, [good, bad], processes=2)
+    assert own.result(good) is None
+
+
 def test_only_one_run_at_a_time_in_a_folder(tmp_path: Path) -> None:
     refused = pytest.raises(InputError, match="another run is at work")
     with alone(tmp_path / "a"), alone(tmp_path / "b"), refused, alone(tmp_path / "a"):

@@ -40,11 +40,14 @@ def run_cells(
         watch(rounds[:], [])
     if todo:
         workers = min(processes or cores(), len(todo))
-        with ProcessPoolExecutor(workers, context, _prepare, (experiment, cells, rounds, os.getpid())) as pool:
+        stop = context.Event()
+        shared = (experiment, cells, rounds, stop, os.getpid())
+        with ProcessPoolExecutor(workers, context, _prepare, shared) as pool:
             running = {pool.submit(_run, k): k for k in todo}
             try:
                 _collect(running, cells, results, rounds, watch)
             except BaseException:
+                stop.set()  # the others stop after their round; what they have done is on disk
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
     return [result for result in results if result is not None]
@@ -63,7 +66,11 @@ def _collect(
             watch(rounds[:], [(cells[running[f]], f.result()) for f in done])
 
 
-_mine: tuple[Experiment, Sequence[Cell], Any, int]
+class _StoppedError(Exception):
+    """Another cell has failed, or the user wants to stop."""
+
+
+_mine: tuple[Experiment, Sequence[Cell], Any, Any, int]
 
 
 def _prepare(*shared: Any) -> None:
@@ -73,10 +80,12 @@ def _prepare(*shared: Any) -> None:
 
 
 def _run(k: int) -> Result:
-    experiment, cells, rounds, parent = _mine
+    experiment, cells, rounds, stop, parent = _mine
 
     def progress(record: Any) -> None:
         rounds[k] = record.round
+        if stop.is_set():
+            raise _StoppedError
         if os.getppid() != parent:  # killed: whoever runs the command again must find the folder at rest
             os._exit(1)
 
