@@ -236,6 +236,12 @@ def test_report_survives_a_round_trip_and_gives_ratios(tmp_path: Path) -> None:
     assert (tmp_path / "bench.png").stat().st_size > 10_000
 
 
+def test_nobody_asked_is_not_nobody_able() -> None:
+    alone, beaten = [line("headwater", Kind.OURS, 0.5)], [line("gone", Kind.PEER, None, "no wheel")]
+    assert table.fastest(results.Result(TINY, alone)) == "–"
+    assert table.fastest(results.Result(TINY, alone + beaten)) == "none could do it"
+
+
 @pytest.mark.parametrize(("words", "named"), [(["--only", "digit"], "digits"), (["--peers", "flwr"], "flower")])
 def test_unknown_names_are_answered_with_those_that_exist(
     words: list[str], named: str, capsys: pytest.CaptureFixture[str]
