@@ -13,6 +13,13 @@ ROOT = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
 
 
+def call(*words: object, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command as a newcomer would, on a wide terminal without colours."""
+    wide = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
+    words = [str(word) for word in words]
+    return subprocess.run(words, cwd=folder, env=wide, capture_output=True, text=True, timeout=300, check=False)
+
+
 def code(document: str) -> str:
     """All Python blocks of a document, as one program."""
     return "\n".join(re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.S))
@@ -27,14 +34,14 @@ def commands() -> list[str]:
 def test_python_blocks_run(document, tmp_path):
     program = tmp_path / "program.py"
     program.write_text(code(document))
-    done = subprocess.run([sys.executable, program], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = call(sys.executable, program, folder=tmp_path)
     assert done.returncode == 0, done.stderr
 
 
 def test_readme_federation_prints_what_it_says(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(code("README.md"))
-    out = subprocess.run([sys.executable, program], cwd=tmp_path, capture_output=True, text=True, timeout=300).stdout
+    out = call(sys.executable, program, folder=tmp_path).stdout
     accuracy, importance, effective = re.match(r"(\S+) \[(.*?)\] (\S+)", out).groups()
     assert float(accuracy) > 0.9
     assert [float(p) for p in importance.split()] == pytest.approx([0.1, 0.9])
@@ -44,14 +51,11 @@ def test_readme_federation_prints_what_it_says(tmp_path):
 
 @pytest.mark.parametrize("command", commands())
 def test_commands_exist_and_explain_themselves(command, tmp_path):
-    """Every command of the README is there with the options it is shown with (those that train are run elsewhere)."""
+    """Every command of the README is there, with the options it is shown with."""
     words = shlex.split(command)
     names = [w for w in words if not w.startswith("-")]
     sub = names[1:3] if names[1] == "paper" else names[1:2]
-    help_text = subprocess.run(
-        [BIN / "headwater", *sub, "--help"], capture_output=True, text=True, timeout=120,
-        env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"},
-    )  # fmt: skip
+    help_text = call(BIN / "headwater", *sub, "--help", folder=tmp_path)
     assert help_text.returncode == 0, help_text.stderr
     for option in (w for w in words if w.startswith("--")):
         assert option in help_text.stdout
@@ -63,10 +67,8 @@ def test_make_demo_is_the_command_of_the_readme():
 
 
 def test_the_demo_command_gives_table_picture_and_folder(tmp_path):
-    done = subprocess.run(
-        [BIN / "headwater", "run", "synthetic", "--seeds", "1", "--learning-rate", "0.03,0.1"], cwd=tmp_path,
-        capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+    few = ("--seeds", "1", "--learning-rate", "0.03,0.1")
+    done = call(BIN / "headwater", "run", "synthetic", *few, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "uniform" in done.stdout
     folder = tmp_path / "runs" / "synthetic-20"

@@ -154,6 +154,10 @@ class Window:
             raise InputError(
                 f"Window(first, last): whole numbers, 1 ≤ first ≤ last; got first={self.first}, last={self.last}"
             )
+        if isinstance(self.arrivals, Window):
+            raise InputError(
+                "Window(arrivals): a window within a window; give one with the rounds that are in both"
+            )
 
     def rounds(self, samples: Samples) -> Rounds:
         """The inner process, moved; what would arrive after the window never does."""

@@ -46,4 +46,6 @@ def evaluate(
 
 
 def _means(values: Tensor, part: Part) -> Floats:
-    return np.asarray(np.add.reduceat(values.double().numpy(), part.offsets[:-1]) / part.counts)
+    """Client by client; NaN for a client without samples."""
+    sums = np.diff(np.concatenate([[0.0], np.cumsum(values.double().numpy())])[part.offsets])
+    return np.divide(sums, part.counts, where=part.counts > 0, out=np.full(len(sums), np.nan))

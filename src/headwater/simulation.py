@@ -90,7 +90,7 @@ def simulate(
         loss: (outputs, labels) -> one number a sample; cross-entropy unless told otherwise.
         metric: (outputs, labels) -> one number a sample, called accuracy in the records.
         projection: Θ: ``Ball(radius)``, ``Box(low, high)`` or None.
-        participation: how many clients take part in a round, or which fraction (below 1); None: all. Those who
+        participation: how many clients take part in a round (2), or which fraction (0.2); None: all. Those who
             are there carry the share of those who are not, so that each client counts p_m(t) in expectation
             and a round's shares sum to one: see :func:`headwater.work.select`.
         test_every: test after every so many rounds (and at the end); None: 20 times in a run; 0: never.
@@ -153,7 +153,7 @@ class _Test:
             return record
         model = self._problem.load(state.parameters, self._model)
         score = evaluate(model, self._part, self._problem.loss, self._metric)
-        return replace(record, accuracy=float(score.accuracy.mean()), loss=float(score.loss.mean()))
+        return replace(record, accuracy=float(np.nanmean(score.accuracy)), loss=float(np.nanmean(score.loss)))
 
 
 def _open(

@@ -58,7 +58,7 @@ class Plan:
         local_steps: E.
         batch_size: K; None: the whole memory.
         participation: how many clients take part in a round (a whole number), or which fraction of those that
-            hold a sample (below 1); None: all.
+            hold a sample (a float up to 1.0); None: all.
         seed: of the run.
     """
 
@@ -73,7 +73,7 @@ class Plan:
             _check_whole("batch_size", self.batch_size)
         if self.participation is not None and not _some_clients(self.participation):
             raise InputError(
-                "participation: a whole number of clients, at least 1, or a fraction above 0 and below 1; "
+                "participation: a whole number of clients, at least 1, or a fraction above 0 and up to 1.0; "
                 f"got {self.participation!r}"
             )
 
@@ -115,13 +115,18 @@ def select(round: Round, participation: float, seed: int) -> Round:
     flow on at clients that are not chosen: memories do not wait for the server.
     """
     everyone = len(round.clients)
-    number = participation if participation >= 1 else np.ceil(participation * everyone)
+    fraction = isinstance(participation, float) and participation <= 1
+    number = np.ceil(participation * everyone) if fraction else participation
     if number >= everyone:
         return round
     chance = inclusion(round.shares, int(number))
-    # Systematic sampling: a comb with distance one laid over the chances, with one random offset.
-    offset = float(uniform(seed, Purpose.PARTICIPATION, round.number))
-    chosen = np.diff(np.floor(np.cumsum(chance) + offset + 1e-12), prepend=0.0) > 0  # the hair: sums are rounded
+    # Systematic sampling: a comb with distance one laid over the chances, at a random place; over a new order in
+    # every round, or the same clients would always come together.
+    order = np.argsort(uniform(seed, Purpose.PARTICIPATION, round.number, round.clients), kind="stable")
+    place = float(uniform(seed, Purpose.PARTICIPATION, round.number))
+    teeth = np.floor(np.cumsum(chance[order]) + place + 1e-12)  # the hair: sums are rounded
+    chosen = np.zeros(everyone, bool)
+    chosen[order] = np.diff(teeth, prepend=0.0) > 0
     sizes = np.diff(round.offsets)
     kept = np.repeat(chosen, sizes)
     offsets = np.concatenate([[0], np.cumsum(sizes[chosen])])

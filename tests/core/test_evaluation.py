@@ -62,3 +62,11 @@ def test_a_model_in_double_precision_is_tested_in_it(part):
     model = nn.Linear(4, 3)
     single = hw.evaluate(model, part)
     np.testing.assert_allclose(hw.evaluate(model.double(), part).loss, single.loss, rtol=1e-5)
+
+
+def test_a_client_without_samples_has_no_score_and_spoils_no_other(part):
+    model = nn.Linear(4, 3)
+    with_gap = hw.Part(part.x, part.y, np.insert(part.offsets, 2, part.offsets[2]))
+    score = hw.evaluate(model, with_gap)
+    assert np.isnan(score.accuracy[2])
+    np.testing.assert_allclose(np.delete(score.accuracy, 2), hw.evaluate(model, part).accuracy)

@@ -175,7 +175,8 @@ def test_one_client_a_round_carries_the_share_of_the_other(seed):
     """Both have share 1/2; whoever is chosen counts 1: θ(2) = (1/4, 1/2) or (0, 0), on average (1/8, 1/4)."""
     result = run(two_clients(), rounds=2, participation=1, seed=seed)
     second = 2 * result.average.weight.detach()[0].numpy()
-    chosen = 0 if float(uniform(seed, Purpose.PARTICIPATION, 1)) >= 1 / 2 else 1
+    order = np.argsort(uniform(seed, Purpose.PARTICIPATION, 1, np.arange(2)))
+    chosen = order[0] if float(uniform(seed, Purpose.PARTICIPATION, 1)) >= 1 / 2 else order[1]
     np.testing.assert_allclose(second, [(1 / 4, 1 / 2), (0, 0)][chosen], atol=1e-15)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -58,11 +60,15 @@ def test_as_many_come_as_asked_and_their_shares_sum_to_one(values, data, seed):
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
 @pytest.mark.parametrize("values", [[0.7, 0.1, 0.1, 0.05, 0.05], [1, 1, 1, 1, 1], [0.4, 0.3, 0.15, 0.1, 0.05]])
 def test_everyone_counts_their_share_in_expectation(values, number, monkeypatch):
-    """The only random number is the comb's offset: over a fine grid of offsets the mean share is p_m(t)."""
+    """Whatever the order of the clients, over a fine grid of the comb's places the mean share is p_m(t)."""
     wanted, grid = np.array(values) / sum(values), 500
     total = np.zeros(len(values))
     for step in range(grid):
-        monkeypatch.setattr("headwater.work.uniform", lambda *_, step=step: (step + 0.5) / grid)
+
+        def fake(seed, purpose, round, clients=None, place=(step + 0.5) / grid):
+            return place if clients is None else np.array([0.3, 0.1, 0.4, 0.0, 0.2])
+
+        monkeypatch.setattr("headwater.work.uniform", fake)
         chosen = select(round_with(values), number, seed=0)
         total[chosen.clients // 3] += chosen.shares
     np.testing.assert_allclose(total / grid, wanted, atol=1.01 / grid)
@@ -107,3 +113,15 @@ def test_a_choice_depends_on_seed_and_round_only():
     assert one.clients.tolist() == two.clients.tolist()
     others = {tuple(select(round_with(np.ones(30), t), 6, seed=s).clients) for t in range(5) for s in range(5)}
     assert len(others) > 3
+
+
+def test_the_same_clients_do_not_always_come_together():
+    """With equal shares all pairs of clients meet: a comb over a fixed order would know only a few cohorts."""
+    plan = Plan(participation=2, seed=0)
+    equal = round_with(np.ones(6))
+    pairs = {tuple(plan.work(replace(equal, number=t)).clients) for t in range(1, 301)}
+    assert len(pairs) == 15
+
+
+def test_one_as_a_fraction_is_everybody():
+    assert len(Plan(participation=1.0).work(round_with(np.ones(7))).clients) == 7
