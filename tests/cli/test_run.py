@@ -21,7 +21,18 @@ from headwater.cli.main import main
 
 Answer = tuple[int, str, str]
 Command = Callable[..., Answer]
-SMALL = ("--seeds", "1", "--rounds", "10", "--learning-rate", "0.1", "--strategies", "uniform,share=0.5")
+SMALL = (
+    "--seeds",
+    "1",
+    "--rounds",
+    "10",
+    "--local-steps",
+    "1",
+    "--learning-rate",
+    "0.1",
+    "--strategies",
+    "uniform,share=0.5",
+)
 
 
 @pytest.fixture
@@ -186,7 +197,7 @@ def bits(folder: Path) -> dict[str, Any]:
 
 
 def test_killed_at_random_moments_it_ends_with_the_same_bits(tmp_path: Path) -> None:
-    arguments = ("--strategies", "uniform,share=0.5", "--seeds", "2", "--rounds", "120", "--learning-rate", "0.1")
+    arguments = (*SMALL, "--seeds", "2", "--rounds", "120")
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     finish(whole, arguments)
     draw = random.Random(4)
