@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -109,8 +109,9 @@ def _estimated(model: Any, data: Any, rounds: int, seed: int, measured: bool) ->
         found = estimate(model, data, rounds=rounds, seed=seed)
         return Ratio(found.ratio, "estimated the paper's way", _parts(found))
     seen = measure(model, data, rounds=rounds, seed=seed)
-    names = ("variance_at_start", "variance_after_steps", "discrepancy", "ratio")
-    more = {name: {"value": v.value, "error": v.error} for name in names if (v := getattr(seen, name))}
+    names = ("variance_at_start", "variance_after_steps", "discrepancy")
+    more: dict[str, Any] = {name: asdict(getattr(seen, name)) for name in names}
+    more["error"] = seen.ratio.error
     low, high = seen.ratio.interval
     return Ratio(seen.ratio.value, f"measured, 95 % {low:.3g} to {high:.3g}", _parts(seen.estimate) | more)
 
