@@ -20,7 +20,7 @@ from headwater.estimate.gradients import mean_gradient, per_sample
 from headwater.ledger import Ledger
 from headwater.problem import Problem
 
-DRAWS = 300
+DRAWS = 200
 
 
 @dataclass(frozen=True)
