@@ -11,7 +11,7 @@ from torch import nn
 import headwater.estimate.gradients as gradients
 from headwater import Client, Constant, Fifo, InputError, Optimal, Uniform
 from headwater.estimate import Estimate, Measurement, Uncertain, estimate, measure, resolve
-from headwater.estimate.client import LEAST, Mean, Settings, choose, report
+from headwater.estimate.client import LEAST, Mean, Settings, choose, report, variance
 from headwater.estimate.gradients import losses, mean_gradient, per_sample
 from headwater.estimate.measured import discrepancy
 from headwater.federation import Federation
@@ -243,6 +243,12 @@ def draw_clients(seed, means, deviation=1.0, size=60):
 
 class TestMeasured:
     look = staticmethod(partial(measure, loss=squares, fraction=1.0, rounds=4))
+
+    @pytest.mark.parametrize("size", [2, 3, 40])
+    def test_variance_is_unbiased(self, size):
+        z = rng(size).normal(size=size)
+        problem = Problem(Number(), torch.zeros(size, 1), torch.from_numpy(z), loss=squares)
+        assert variance(problem, problem.initial(), np.arange(size)).value == pytest.approx(np.var(z, ddof=1))
 
     def test_variance_and_its_error_against_repetition(self):
         """The gradient θ − z has the variance of z: 4. The stated error must be the one that repetition shows."""
