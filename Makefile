@@ -10,7 +10,7 @@ demo: $(READY)            ## all strategies on the synthetic streams: a table an
 	$(BIN)/headwater run synthetic --out runs/demo
 
 test: $(READY) lint       ## linters, types, import contracts, doctests, the README's commands and all tests
-	$(BIN)/pytest -n auto
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto   # a process a core, one thread each
 
 lint: $(READY)
 	$(BIN)/ruff check .
