@@ -18,7 +18,8 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(READY)           ## speed as ratios in one run
+bench: $(READY)           ## speed as ratios in one run: the planner (minutes), then the learner (an hour with all peers)
+	$(BIN)/python -m benchmarks.planner
 	$(BIN)/python -m benchmarks
 
 $(READY): pyproject.toml constraints.txt
