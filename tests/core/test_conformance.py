@@ -36,7 +36,7 @@ def test_every_arrival_process_conforms(process):
     check_arrivals(process)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: repr(s)[:40])
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: repr(s).split(" at ")[0][:40])
 def test_every_strategy_conforms(strategy):
     check_strategy(strategy)
 
