@@ -54,8 +54,9 @@ class Fused:
 def comfortable_batch(problem: Problem) -> int:
     """How many samples to take through the model at once: enough to be busy, few enough to stay in the cache.
 
-    Measured on one AVX2 core, microseconds a sample: CIFAR network 1134 (32 at once), 947 (128), 847 (256),
-    1005 (512); recurrent network 2588, 2166, 2190, 2593; tiny models get faster up to a few megabytes of features.
+    Measured on one core of a busy machine, best of three, microseconds a sample: CIFAR network 1134 (32 at once),
+    947 (128), 847 (256), 1005 (512); recurrent network 2588, 2166, 2190, 2593. A second measurement of the CIFAR
+    network found 48 to 512 alike within its noise. Tiny models get faster up to a few megabytes of features.
     """
     few, features = 256, 1 << 22
     return max(few, features // problem.x[0].numel()) if problem.size <= 4096 else few
