@@ -2,8 +2,8 @@
 
 Where the paper is silent: a fifth of every writer's training samples, pooled, is for validation; the test samples
 are LEAF's own tenth of each writer; T = 150, E = 10, K = 16. There must be a fresh writer in every round, so T is
-at most the number of fresh writers: 150 of 300 with half of them historical. E was raised from 5 to 10 after *test*
-accuracies of one seed with E = 5 (Uniform 38.6 at rate 0.03); E = 10 has not been seen to converge.
+at most the number of fresh writers: 150 of 300 with half of them historical. E was raised from 5 to 10 after
+*test* accuracies of one seed with E = 5 (Uniform 38.6 at rate 0.03); E = 10 has not been seen to converge.
 """
 
 from __future__ import annotations
