@@ -299,7 +299,7 @@ def test_guard_sees_a_call_per_client() -> None:
 def test_guard_local_steps_neither_copy_the_model_nor_form_its_gradient() -> None:
     network = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
     model_bytes = 4 * sum(p.numel() for p in network.parameters())
-    settings = {"batch_size": 8, "learning_rate": 0.1}
+    settings = {"batch_size": 8, "learning_rate": 0.1, "engine": "sequential"}
     four, eight = (cost(network, clients, 40, local_steps=3, **settings) for clients in (4, 8))
     longer = cost(network, 8, 40, local_steps=6, **settings)
     a_step = (longer.tensor_calls - eight.tensor_calls) / 24, (longer.tensor_bytes - eight.tensor_bytes) / 24
@@ -308,6 +308,15 @@ def test_guard_local_steps_neither_copy_the_model_nor_form_its_gradient() -> Non
     assert a_step[1] < 0.75 * model_bytes
     assert a_client[0] - 3 * a_step[0] <= 8  # besides its steps: put the model in place, add it up
     assert a_client[1] - 3 * a_step[1] < 0.25 * model_bytes
+
+
+def test_guard_clients_in_lockstep_cost_no_calls_of_their_own_and_no_copy_of_the_model() -> None:
+    network = torch.nn.Sequential(torch.nn.Linear(64, 512), torch.nn.ReLU(), torch.nn.Linear(512, 10))
+    settings = {"batch_size": 4, "learning_rate": 0.1, "local_steps": 3}
+    few, many = (cost(network, clients, 40, **settings) for clients in (4, 40))
+    assert many.tensor_calls == few.tensor_calls <= 250
+    samples = 36 * 3 * 4 * 4 * sum(p.shape[0] + p.shape[1] for p in network.parameters() if p.ndim == 2)
+    assert many.tensor_bytes - few.tensor_bytes < 8 * samples  # a copy of the model a client would be 14 times
 
 
 def test_growth_points_differ_in_one_number_and_are_written(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def simulate(
             are there carry the share of those who are not, so that each client counts p_m(t) in expectation
             and a round's shares sum to one: see :func:`headwater.work.select`.
         test_every: test after every so many rounds (and at the end); None: 20 times in a run; 0: never.
-        engine: "loop", "fused", "batched" or "sequential"; None: by the work at hand.
+        engine: "loop", "fused", "lockstep", "batched" or "sequential"; None: by the work at hand.
         workers: worker processes; None: by the work at hand; 0: none.
         checkpoint: a folder; a run that was stopped goes on from there and ends with the same bits.
         progress: called with each round's record.

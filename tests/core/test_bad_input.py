@@ -154,7 +154,9 @@ def test_a_mistake_is_named(case):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize(("engine", "steps"), [("fused", 1), ("batched", 3), ("sequential", 3), ("loop", 3)])
+@pytest.mark.parametrize(
+    ("engine", "steps"), [("fused", 1), ("lockstep", 3), ("batched", 3), ("sequential", 3), ("loop", 3)]
+)
 def test_a_diverging_run_says_in_which_round_and_suggests_a_rate(engine, steps, workers):
     def square(output, target):
         return (output[:, 0] - target) ** 2

@@ -10,7 +10,7 @@ from small_models import KINDS, Kind
 from torch import nn
 
 import headwater as hw
-from headwater.engines import Batched, Fused, Loop, Sequential, Workers, choose
+from headwater.engines import Batched, Fused, Lockstep, Loop, Sequential, Workers, choose
 from headwater.engines.choice import operations
 from headwater.work import Plan
 
@@ -24,6 +24,10 @@ def dropping():
     return nn.Sequential(nn.Linear(5, 8), nn.Dropout(0.5), nn.Linear(8, 4))
 
 
+def tall():
+    return nn.Sequential(nn.Linear(5, 100), nn.ReLU(), nn.Linear(100, 100), nn.ReLU(), nn.Linear(100, 4))
+
+
 def wide():
     return nn.Sequential(nn.Linear(5, 1000), nn.ReLU(), nn.Linear(1000, 4))
 
@@ -34,10 +38,13 @@ def wide():
         (KINDS["network"], 3, 1, Fused),
         (KINDS["network"], 1, 1, Fused),
         (Kind(wide), 3, 1, Fused),
-        (KINDS["network"], 3, 2, Batched),
+        (KINDS["network"], 3, 2, Lockstep),
+        (KINDS["normalised"], 3, 2, Batched),
         (KINDS["network"], 1, 2, Sequential),
         (Kind(wide), 3, 2, Sequential),
-        (KINDS["branching"], 3, 2, Sequential),
+        (KINDS["branching"], 3, 2, Lockstep),
+        (Kind(tall), 3, 2, Lockstep),
+        (Kind(tall), 3, 60, Sequential),
         (Kind(dropping), 3, 1, Sequential),
         (Kind(dropping), 3, 2, Sequential),
     ],
@@ -48,7 +55,8 @@ def test_the_work_decides(kind, clients, steps, engine):
 
 
 @pytest.mark.parametrize(
-    ("name", "engine"), [("loop", Loop), ("fused", Fused), ("batched", Batched), ("sequential", Sequential)]
+    ("name", "engine"),
+    [("loop", Loop), ("fused", Fused), ("lockstep", Lockstep), ("batched", Batched), ("sequential", Sequential)],
 )
 def test_an_engine_can_be_forced(name, engine):
     with closing(choose(KINDS["linear"].problem(), work_of(), name)) as chosen:
@@ -56,7 +64,7 @@ def test_an_engine_can_be_forced(name, engine):
 
 
 def test_an_unknown_engine_is_refused_with_those_that_exist():
-    with pytest.raises(hw.InputError, match=r"loop, fused, batched, sequential.*'turbo'"):
+    with pytest.raises(hw.InputError, match=r"loop, fused, lockstep, batched, sequential.*'turbo'"):
         choose(KINDS["linear"].problem(), work_of(), "turbo")
 
 
@@ -70,6 +78,12 @@ def test_the_fused_pass_is_refused_where_it_would_be_wrong(kind, steps):
 def test_the_batched_pass_is_refused_where_it_cannot_work(kind):
     with pytest.raises(hw.InputError, match="engine 'batched'"):
         choose(kind.problem(), work_of(steps=2), "batched")
+
+
+@pytest.mark.parametrize("kind", [Kind(dropping), KINDS["convolution"], KINDS["tied layers"]])
+def test_lockstep_is_refused_where_it_would_be_wrong(kind):
+    with pytest.raises(hw.InputError, match="engine 'lockstep'"):
+        choose(kind.problem(), work_of(steps=2), "lockstep")
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
@@ -109,7 +123,7 @@ def test_a_system_without_fork_works_in_one_process(monkeypatch):
     monkeypatch.setattr("headwater.engines.choice.can_fork", lambda: False)
     monkeypatch.setattr("headwater.engines.choice._WORTH_A_PROCESS", 0)
     with closing(choose(KINDS["network"].problem(), work_of(steps=2))) as chosen:
-        assert type(chosen) is Batched
+        assert type(chosen) is Lockstep
     with pytest.raises(hw.InputError, match="workers=0"):
         choose(KINDS["network"].problem(), work_of(steps=2), workers=2)
 

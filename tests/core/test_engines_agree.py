@@ -15,7 +15,7 @@ from small_models import KINDS, SAMPLES, Kind
 from torch import nn
 
 import headwater as hw
-from headwater.engines import Batched, Fused, Loop, Sequential, Workers
+from headwater.engines import Batched, Fused, Lockstep, Loop, Sequential, Workers
 from headwater.federation import Federation
 from headwater.learner import State, step
 from headwater.problem import Problem
@@ -36,6 +36,8 @@ def engines(problem, steps, batchable=True):
         yield Workers(problem, Sequential, 2)
     if batchable:
         yield Batched(problem)
+    if Lockstep.fits(problem):
+        yield Lockstep(problem)
     if steps == 1:
         yield Fused(problem)
         yield Fused(problem, chunk=3)
@@ -119,8 +121,17 @@ def test_rows_of_a_common_tensor_are_the_same_as_samples_in_order():
     scattered = Problem(problem.model, x, y, rows=order)
     works = list(Plan(1, 3).follow(some_ledger()))
     wanted = after_rounds(Loop(problem), problem, works)
-    for engine in (Loop, Fused, Batched, Sequential):
+    for engine in (Loop, Fused, Lockstep, Batched, Sequential):
         torch.testing.assert_close(after_rounds(engine(scattered), problem, works), wanted, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 1000])
+def test_groups_of_clients_that_step_together(monkeypatch, rows):
+    monkeypatch.setattr("headwater.engines.lockstep._ROWS", rows)
+    problem = KINDS["network"].problem()
+    works = list(Plan(3, None).follow(some_ledger()))
+    wanted = after_rounds(Loop(problem), problem, works)
+    torch.testing.assert_close(after_rounds(Lockstep(problem), problem, works), wanted, rtol=0, atol=1e-10)
 
 
 def test_groups_of_clients_that_do_not_fit_into_memory_together(monkeypatch):
@@ -193,7 +204,9 @@ def test_a_model_that_mixes_the_samples_of_a_batch_is_refused():
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize(("engine", "steps"), [("loop", 2), ("fused", 1), ("batched", 2), ("sequential", 2)])
+@pytest.mark.parametrize(
+    ("engine", "steps"), [("loop", 2), ("fused", 1), ("lockstep", 2), ("batched", 2), ("sequential", 2)]
+)
 def test_two_runs_have_the_same_bits(engine, steps, workers):
     kind = KINDS["network"].problem(torch.float32)
     bounds = [0, 5, 14, 24]

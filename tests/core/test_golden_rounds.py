@@ -14,8 +14,8 @@ import torch
 import headwater as hw
 from headwater.randomness import Purpose, uniform
 
-ONE_STEP = ["loop", "fused", "batched", "sequential"]
-STEPS = ["loop", "batched", "sequential"]
+ONE_STEP = ["loop", "fused", "lockstep", "batched", "sequential"]
+STEPS = ["loop", "lockstep", "batched", "sequential"]
 
 
 def linear(start=(0.0, 0.0)):

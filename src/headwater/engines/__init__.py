@@ -4,8 +4,9 @@ from headwater.engines.batched import Batched
 from headwater.engines.choice import choose
 from headwater.engines.engine import Engine
 from headwater.engines.fused import Fused
+from headwater.engines.lockstep import Lockstep
 from headwater.engines.loop import Loop
 from headwater.engines.sequential import Sequential
 from headwater.engines.workers import Workers
 
-__all__ = ["Batched", "Engine", "Fused", "Loop", "Sequential", "Workers", "choose"]
+__all__ = ["Batched", "Engine", "Fused", "Lockstep", "Loop", "Sequential", "Workers", "choose"]

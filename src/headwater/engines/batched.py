@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
+from headwater.engines.groups import Group, groups
 from headwater.problem import Problem
 from headwater.work import Work
 
@@ -27,32 +29,21 @@ class Batched:
     def moves(self, parameters: Tensor, work: Work, learning_rate: float) -> Tensor:
         """Σ_m p_m(t) (θ_m(t, E+1) − θ(t)), group by group."""
         total = torch.zeros_like(parameters)
-        sizes = np.diff(work.offsets)
-        by_size = np.argsort(sizes, kind="stable")  # neighbours have similar batches: little padding
-        start = 0
-        while start < len(by_size):
-            group = by_size[start : start + self._room(sizes[by_size[start:]])]
-            total += self._group(parameters, work, group, learning_rate)
-            start += len(group)
+        for group in groups(work, self._room):
+            total += self._moves_of(group, parameters, learning_rate)
         return total
 
-    def _room(self, sizes: np.ndarray) -> int:
-        """How many of the next clients fit into memory together (sizes ascend)."""
+    def _room(self, sizes: NDArray[np.int64]) -> int:
+        """How many of the next clients fit into memory together."""
         each = self.problem.size * 4 + sizes * self.problem.x[0].numel()
         return max(1, int(np.searchsorted(each * np.arange(1, len(each) + 1), _ELEMENTS, side="right")))
 
-    def _group(self, parameters: Tensor, work: Work, group: np.ndarray, learning_rate: float) -> Tensor:
-        sizes = np.diff(work.offsets)[group]
-        place = np.arange(sizes.max())
-        columns = work.offsets[group][:, None] + np.minimum(place, sizes[:, None] - 1)
-        real = torch.from_numpy(place < sizes[:, None]).to(parameters.dtype)
-        local = parameters.expand(len(group), -1).clone()
-        for samples, coefficients in zip(work.samples, work.coefficients, strict=True):
-            x, y = self.problem.take(self.problem.where(samples[columns].ravel()))
-            weights = torch.from_numpy(coefficients[columns]).to(parameters.dtype) * real
-            shape = columns.shape
-            local -= learning_rate * self._gradients(local, x.unflatten(0, shape), y.unflatten(0, shape), weights)
-        return torch.from_numpy(work.shares[group]).to(parameters.dtype) @ (local - parameters)
+    def _moves_of(self, group: Group, parameters: Tensor, learning_rate: float) -> Tensor:
+        local = parameters.expand(len(group.shares), -1).clone()
+        for number in range(len(group.work.samples)):
+            batch = (t.unflatten(0, group.columns.shape) for t in group.step(self.problem, number, local.dtype))
+            local -= learning_rate * self._gradients(local, *batch)
+        return torch.from_numpy(group.shares).to(local.dtype) @ (local - parameters)
 
     def close(self) -> None:
         """Nothing to let go."""

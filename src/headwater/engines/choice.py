@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 
 import torch
@@ -10,6 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from headwater.engines.batched import Batched
 from headwater.engines.engine import Engine
 from headwater.engines.fused import Fused
+from headwater.engines.lockstep import Lockstep
 from headwater.engines.loop import Loop
 from headwater.engines.sequential import Sequential
 from headwater.engines.workers import Workers, can_fork, cores
@@ -19,11 +21,13 @@ from headwater.work import Work
 
 _WORTH_A_PROCESS = 1e8  # floating-point operations a round; below, handing over costs more than it brings
 _WORTH_SENDING = 1e4  # floating-point operations a sample; below, telling a worker its samples costs more
+_SHORT = 256  # samples of a client's past; up to so many, small models' corrections cost less than anything else
 _TINY = 4096  # parameters; above, one client fills the machine's vector units by itself
 
 KINDS: dict[str, Callable[[Problem], Engine]] = {
     "loop": Loop,
     "fused": Fused,
+    "lockstep": Lockstep,
     "batched": Batched,
     "sequential": Sequential,
 }
@@ -35,13 +39,19 @@ def choose(problem: Problem, work: Work, kind: str | None = None, workers: int |
     Args:
         problem: what is learned.
         work: a typical round.
-        kind: force one: "loop", "fused" (one local step only), "batched" or "sequential".
+        kind: force one: "loop", "fused" (one local step only), "lockstep" (linear layers only), "batched" or
+            "sequential".
         workers: force the number of processes; 0: none but this one.
     """
     if kind is not None and kind not in KINDS:
         raise InputError(f"engine: one of {', '.join(KINDS)}; got {kind!r}")
     if kind == "fused" and (len(work.samples) > 1 or problem.draws):
         raise InputError("engine 'fused' is for one local step and models without dropout; take 'sequential'")
+    if kind == "lockstep" and not Lockstep.fits(problem):
+        raise InputError(
+            "engine 'lockstep' is for models whose parameters are all in linear layers, without dropout; "
+            "take 'sequential'"
+        )
     if kind == "batched" and (problem.draws or not _can_batch(problem, work)):
         raise InputError("engine 'batched' cannot run this model for many clients at once; take 'sequential'")
     if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 0):
@@ -57,6 +67,8 @@ def _best(problem: Problem, work: Work) -> Callable[[Problem], Engine]:
     if len(work.samples) == 1 and not problem.draws:
         return Fused
     several = len(work.clients) > 1
+    if several and _short_past(problem, work) and Lockstep.fits(problem):
+        return Lockstep
     if several and problem.size <= _TINY and not problem.draws and _can_batch(problem, work):
         return Batched
     return Sequential
@@ -68,6 +80,14 @@ def _processes(problem: Problem, work: Work, make: Callable[[Problem], Engine]) 
     enough = each >= _WORTH_SENDING and each * work.samples.size >= _WORTH_A_PROCESS
     several = len(work.clients) > 1
     return cores() if enough and several and can_fork() and cores() > 1 and make is not Loop else 0
+
+
+def _short_past(problem: Problem, work: Work) -> bool:
+    """Do clients' corrections by their past, (E − 1)/2 batches on average, cost little beside the products?"""
+    past = (len(work.samples) - 1) * work.samples.shape[1] / len(work.clients)
+    matrices = [p.shape for _, p in problem.parameters if p.ndim == 2]
+    corrections, products = (sum(f(*shape) for shape in matrices) for f in (operator.add, operator.mul))
+    return past * corrections <= products or (problem.size <= _TINY and past <= _SHORT)
 
 
 def _can_batch(problem: Problem, work: Work) -> bool:

@@ -25,6 +25,7 @@ class Descent:
 
     Attributes:
         vector: the parameters; write to it to move the model.
+        layers: the linear layers whose gradients are never formed, by the name of their weights.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -38,9 +39,10 @@ class Descent:
         self._names = {id(own[name]): name for name, _ in problem.parameters}
         self._targets: dict[str, Tensor] = {}
         self._scale = 0.0
-        self._linear: set[str] = set()
+        self.layers: dict[str, nn.Linear] = {}
         self._watch_linear_layers()
-        self._rest = [(name, own[name]) for name, _ in problem.parameters if name not in self._linear]
+        covered = {self._names[id(p)] for layer in self.layers.values() for p in layer.parameters()}
+        self._rest = [(name, own[name]) for name, _ in problem.parameters if name not in covered]
         self._goal: Tensor | None = None
 
     def add_gradient(self, x: Tensor, y: Tensor, coefficients: Tensor, scale: float, target: Tensor) -> None:
@@ -53,6 +55,11 @@ class Descent:
             torch._foreach_add_([t for t, _ in gradients], [g for _, g in gradients], alpha=scale)
         for _, p in self._rest:
             p.grad = None
+
+    @property
+    def linear(self) -> bool:
+        """Are all parameters those of such layers?"""
+        return not self._rest
 
     def _aim(self, target: Tensor, scale: float) -> None:
         self._scale = scale
@@ -90,7 +97,7 @@ class Descent:
     def _redirect(self, layer: nn.Linear) -> None:
         weight = self._names[id(layer.weight)]
         bias = None if layer.bias is None else self._names[id(layer.bias)]
-        self._linear |= {weight} | ({bias} if bias else set())
+        self.layers[weight] = layer
 
         def forward(module: nn.Linear, x: Tensor) -> Tensor:
             return _Linear.apply(x, module.weight, module.bias, self, weight, bias)  # type: ignore[no-untyped-call]
@@ -106,7 +113,7 @@ class Descent:
         for layer in layers:
             if any(p.grad is not None for p in layer.parameters(recurse=False)) and "forward" in vars(layer):
                 del layer.forward
-                self._linear -= {self._names[id(p)] for p in layer.parameters(recurse=False)}
+                del self.layers[self._names[id(layer.weight)]]
         for p in self.model.parameters():
             p.grad = None
 

@@ -1,0 +1,53 @@
+"""Clients that step together: their mini-batches as equal rows of one table, padded where they are shorter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from headwater.problem import Problem
+from headwater.work import Work
+
+Room = Callable[[NDArray[np.int64]], int]
+"""Batch sizes of the next clients, ascending -> how many of them go together."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some clients of a round, their batches padded to the longest.
+
+    Attributes:
+        work: the round.
+        shares: p_m(t) of the clients of the group.
+        columns: (clients, longest batch) columns of the work's tables; a shorter batch repeats its last sample.
+        real: which of them are not padding.
+    """
+
+    work: Work
+    shares: NDArray[np.float64]
+    columns: NDArray[np.int64]
+    real: NDArray[np.bool_]
+
+    def step(self, problem: Problem, number: int, kind: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+        """Features, labels and coefficients of a local step, client by client; padding has the coefficient 0."""
+        x, y = problem.take(problem.where(self.work.samples[number][self.columns].ravel()))
+        coefficients = torch.from_numpy(self.work.coefficients[number][self.columns] * self.real)
+        return x, y, coefficients.ravel().to(kind)
+
+
+def groups(work: Work, room: Room) -> Iterator[Group]:
+    """All clients of a round; those of a group have similar batches, so that there is little padding."""
+    sizes = np.diff(work.offsets)
+    by_size = np.argsort(sizes, kind="stable")
+    start = 0
+    while start < len(by_size):
+        members = by_size[start : start + room(sizes[by_size[start:]])]
+        place, own = np.arange(sizes[members].max()), sizes[members][:, None]
+        columns = work.offsets[members][:, None] + np.minimum(place, own - 1)
+        yield Group(work, work.shares[members], columns, place < own)
+        start += len(members)
