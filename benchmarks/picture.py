@@ -8,6 +8,7 @@ matplotlib.use("Agg")
 
 from matplotlib import pyplot
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from benchmarks.contenders import Kind
 from benchmarks.results import Line, Report, Result
@@ -65,7 +66,9 @@ def frame(axes: Axes, medians: list[float]) -> None:
     axes.set_xscale("log")
     if medians:
         axes.set_xlim(min(medians) / 3, max(medians) * 6)
+    axes.xaxis.set_major_locator(LogLocator(numticks=7))
     axes.xaxis.set_major_formatter(lambda value, _: seconds(value))
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.tick_params(axis="x", labelsize=8)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)

@@ -20,7 +20,7 @@ from headwater.cells import Cell, Result, Setup, machine, read_records, read_set
 from headwater.errors import InputError
 from headwater.evaluation import evaluate
 from headwater.federation import Federation
-from headwater.files import replace
+from headwater.files import replace, sweep
 from headwater.learner import DivergedError, Record
 from headwater.simulation import Run, simulate
 from headwater.stopwatch import Stopwatch
@@ -60,6 +60,7 @@ class Experiment:
     def run(self, cell: Cell, progress: Callable[[Record], None] | None = None) -> Result:
         """Run a cell, or go on with it; store its models and its result."""
         folder = self._workshop(cell)
+        sweep(folder)
         watch = Stopwatch(folder / "spent.json")
 
         def see(record: Record) -> None:

@@ -30,6 +30,19 @@ def replace(path: Path, content: bytes) -> None:
     _sync_folder(path.parent)
 
 
+def sweep(folder: Path) -> None:
+    """Remove the parts of files whose writers were killed; only for folders that nobody else writes to.
+
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> handle, part = tempfile.mkstemp(dir=folder, prefix=".state.npz.")
+    >>> sweep(folder)
+    >>> list(folder.iterdir())
+    []
+    """
+    for part in folder.glob(".*.????????"):
+        part.unlink()
+
+
 def _sync_folder(folder: Path) -> None:
     """The new name must reach the disk as well."""
     handle = os.open(folder, os.O_RDONLY)

@@ -74,6 +74,34 @@ class Recurrent(nn.Module):
         return self.out(self.inside(self.embedding(tokens))[0])
 
 
+class LastStates(nn.Module):
+    """Time comes first, no biases, and what counts are the last states of both layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.out = nn.Embedding(7, 4), nn.Linear(12, CLASSES)
+        self.inside = nn.RNN(4, 6, num_layers=2, bias=False)
+
+    def forward(self, tokens):
+        last = self.inside(self.embedding(tokens).transpose(0, 1))[1]
+        return self.out(last.transpose(0, 1).flatten(1))
+
+
+class OtherRecurrent(nn.Module):
+    """Recurrent layers of other kinds, and one that is given its first state."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.out = nn.Embedding(7, 4), nn.Linear(16, 7)
+        self.rectified = nn.RNN(4, 6, nonlinearity="relu", batch_first=True)
+        self.both_ways = nn.RNN(6, 8, bidirectional=True, batch_first=True)
+        self.started = nn.RNN(16, 16, batch_first=True)
+
+    def forward(self, tokens):
+        states = self.both_ways(self.rectified(self.embedding(tokens))[0])[0]
+        return self.out(self.started(states, torch.ones(1, len(tokens), 16, dtype=states.dtype))[0])
+
+
 class Branching(nn.Module):
     """Goes by the values it sees, which cannot be done for many clients at once."""
 
@@ -193,6 +221,8 @@ KINDS = {
     "convolution": Kind(convolution, images),
     "channels last": Kind(convolution, laid_channels_last),
     "recurrent": Kind(Recurrent, tokens, next_tokens),
+    "last states": Kind(LastStates, tokens),
+    "other recurrent": Kind(OtherRecurrent, tokens, next_tokens),
     "linear on sequences": Kind(lambda: nn.Sequential(nn.Embedding(7, 5), nn.Linear(5, 7)), tokens, next_tokens),
     "frozen layer": Kind(frozen_layer),
     "frozen bias": Kind(frozen_bias),

@@ -24,6 +24,12 @@ from headwater.work import Plan
 RATE = 0.3
 
 
+@pytest.fixture(autouse=True, params=["gradients of all layers unformed", "of large layers"])
+def worth_it(request, monkeypatch):
+    if request.param == "gradients of all layers unformed":
+        monkeypatch.setattr("headwater.engines.descent._WORTH_IT", 0)
+
+
 def some_ledger(strategy=None):
     """Three clients of unequal memories over the 24 samples: kept, newest, reservoir."""
     return hw.Ledger.of([5, 9, 10], [hw.Once(), hw.Constant(2), hw.Constant(3)],

@@ -3,7 +3,8 @@
 In SGD a gradient is formed only to be added to something: to the parameters (a local step) or to the sum of the
 clients' moves (one fused pass). For a linear layer it need not be formed at all: the matrix product of its
 backward pass can end in the target, ``target.addmm_(gᵀ, x)``. That saves writing and reading a matrix as large as
-the weights at every step. The other layers' gradients come from autograd and are added afterwards.
+the weights at every step. The same holds for plain recurrent layers (:mod:`headwater.engines.recurrent`). The
+other layers' gradients come from autograd and are added afterwards.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from headwater.engines import recurrent
 from headwater.problem import Problem
+
+_WORTH_IT = 100_000  # weights of a linear layer; below, calling Python costs more than forming the gradient
 
 
 class Descent:
@@ -25,10 +29,10 @@ class Descent:
 
     Attributes:
         vector: the parameters; write to it to move the model.
-        layers: the linear layers whose gradients are never formed, by the name of their weights.
+        layers: the layers whose gradients are never formed, by the beginning of their parameters' names.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, worth_it: int | None = None) -> None:
         self.problem = problem
         self.vector = problem.initial()
         self.model = copy.deepcopy(problem.model)
@@ -39,8 +43,8 @@ class Descent:
         self._names = {id(own[name]): name for name, _ in problem.parameters}
         self._targets: dict[str, Tensor] = {}
         self._scale = 0.0
-        self.layers: dict[str, nn.Linear] = {}
-        self._watch_linear_layers()
+        self.layers: dict[str, nn.Module] = {}
+        self._watch_layers(_WORTH_IT if worth_it is None else worth_it)
         covered = {self._names[id(p)] for layer in self.layers.values() for p in layer.parameters()}
         self._rest = [(name, own[name]) for name, _ in problem.parameters if name not in covered]
         self._goal: Tensor | None = None
@@ -58,30 +62,41 @@ class Descent:
 
     @property
     def linear(self) -> bool:
-        """Are all parameters those of such layers?"""
-        return not self._rest
+        """Are all parameters those of linear layers whose gradients are never formed?"""
+        return not self._rest and all(type(layer) is nn.Linear for layer in self.layers.values())
 
     def _aim(self, target: Tensor, scale: float) -> None:
         self._scale = scale
         if target is not self._goal:
             self._goal, self._targets = target, self.problem.views(target)
 
-    def _watch_linear_layers(self) -> None:
-        """Redirect the linear layers for which that is safe: used once a pass, weights used nowhere else."""
-        owners = Counter(id(p) for m in self.model.modules() for p in m.parameters(recurse=False))
-        layers = [m for m in self.model.modules() if type(m) is nn.Linear and self._own_parameters(m, owners)]
-        calls = self._calls(layers)
-        for layer in layers:
-            if calls[id(layer)] == 1:
-                self._redirect(layer)
-        self._unwatch_shared(layers)
+    def _add(self, name: str, g: Tensor, x: Tensor | None) -> None:
+        """What a layer's backward pass calls: gᵀ x, or the sum of g, for the named parameter."""
+        if x is None:
+            self._targets[name].add_(g.sum(0), alpha=self._scale)
+        else:
+            self._targets[name].addmm_(g.T, x, alpha=self._scale)
 
-    def _own_parameters(self, layer: nn.Linear, owners: Counter[int]) -> bool:
+    def _watch_layers(self, worth_it: int) -> None:
+        """Redirect the layers for which that is safe: used once a pass, weights used nowhere else."""
+        owners = Counter(id(p) for m in self.model.modules() for p in m.parameters(recurse=False))
+        layers = {
+            f"{name}." if name else "": module
+            for name, module in self.model.named_modules()
+            if _known(module, worth_it) and self._own_parameters(module, owners)
+        }
+        calls = self._calls(list(layers.values()))
+        for prefix, layer in layers.items():
+            if calls[id(layer)] == 1:
+                self._redirect(layer, prefix)
+        self._unwatch_shared()
+
+    def _own_parameters(self, layer: nn.Module, owners: Counter[int]) -> bool:
         mine = list(layer.parameters(recurse=False))
         hooked = layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks
         return all(id(p) in self._names and owners[id(p)] == 1 for p in mine) and not hooked
 
-    def _calls(self, layers: list[nn.Linear]) -> dict[int, int]:
+    def _calls(self, layers: list[nn.Module]) -> dict[int, int]:
         calls = {id(layer): 0 for layer in layers}
 
         def count(layer: nn.Module, *_: Any) -> None:
@@ -94,28 +109,37 @@ class Descent:
             hook.remove()
         return calls
 
-    def _redirect(self, layer: nn.Linear) -> None:
-        weight = self._names[id(layer.weight)]
-        bias = None if layer.bias is None else self._names[id(layer.bias)]
-        self.layers[weight] = layer
+    def _redirect(self, layer: nn.Module, prefix: str) -> None:
+        self.layers[prefix] = layer
+        usual = layer.forward
 
-        def forward(module: nn.Linear, x: Tensor) -> Tensor:
-            return _Linear.apply(x, module.weight, module.bias, self, weight, bias)  # type: ignore[no-untyped-call]
+        def linear(module: nn.Linear, x: Tensor) -> Tensor:
+            return _Linear.apply(x, module.weight, module.bias, self._add, prefix)  # type: ignore[no-untyped-call]
 
-        layer.forward = MethodType(forward, layer)  # type: ignore[method-assign]
+        def recur(module: nn.RNN, x: Any, first: Any = None) -> Any:
+            if first is not None or not isinstance(x, Tensor):
+                return usual(x, first)
+            return recurrent.forward(module, x, prefix, self._add)
 
-    def _unwatch_shared(self, layers: list[nn.Linear]) -> None:
+        layer.forward = MethodType(linear if isinstance(layer, nn.Linear) else recur, layer)
+
+    def _unwatch_shared(self) -> None:
         """A weight that still gets a gradient from autograd is used elsewhere too: leave its layer alone."""
         self._rest, self._goal = [], None
         with torch.random.fork_rng(devices=[]):
             spare = torch.zeros_like(self.vector)
             self.add_gradient(self.problem.x[:1], self.problem.y[:1], torch.zeros(1), 0.0, spare)
-        for layer in layers:
-            if any(p.grad is not None for p in layer.parameters(recurse=False)) and "forward" in vars(layer):
-                del layer.forward
-                del self.layers[self._names[id(layer.weight)]]
+        for prefix, layer in list(self.layers.items()):
+            if any(p.grad is not None for p in layer.parameters(recurse=False)):
+                del layer.forward, self.layers[prefix]
         for p in self.model.parameters():
             p.grad = None
+
+
+def _known(module: nn.Module, worth_it: int) -> bool:
+    if type(module) is nn.Linear:
+        return module.weight.numel() >= worth_it
+    return type(module) is nn.RNN and recurrent.handles(module)
 
 
 class _Linear(torch.autograd.Function):
@@ -123,24 +147,16 @@ class _Linear(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        x: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        descent: Descent,
-        name: str,
-        bias_name: str | None,
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, add: recurrent.Add, prefix: str
     ) -> Tensor:
-        ctx.x, ctx.weight, ctx.descent, ctx.names = x, weight.detach(), descent, (name, bias_name)
+        ctx.x, ctx.weight, ctx.add, ctx.prefix, ctx.biased = x, weight.detach(), add, prefix, bias is not None
         return functional.linear(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
         before = g @ ctx.weight if ctx.needs_input_grad[0] else None  # first: the target may be the weight itself
-        descent: Descent = ctx.descent
-        weight, bias = ctx.names
         flat, x = g.reshape(-1, g.shape[-1]), ctx.x.reshape(-1, ctx.x.shape[-1])
-        descent._targets[weight].addmm_(flat.T, x, alpha=descent._scale)
-        if bias is not None:
-            descent._targets[bias].add_(flat.sum(0), alpha=descent._scale)
-        return before, None, None, None, None, None
+        ctx.add(ctx.prefix + "weight", flat, x)
+        if ctx.biased:
+            ctx.add(ctx.prefix + "bias", flat, None)
+        return before, None, None, None, None

@@ -54,11 +54,11 @@ class Fused:
 def comfortable_batch(problem: Problem) -> int:
     """How many samples to take through the model at once: enough to be busy, few enough to stay in the cache.
 
-    Measured on one core of a busy machine, best of three, microseconds a sample: CIFAR network 1134 (32 at once),
-    947 (128), 847 (256), 1005 (512); recurrent network 2588, 2166, 2190, 2593. A second measurement of the CIFAR
-    network found 48 to 512 alike within its noise. Tiny models get faster up to a few megabytes of features.
+    Measured with a process on each of two cores, median of six, microseconds a sample: CIFAR network 1019 (32 at
+    once), 953 (64), 924 (128), 1040 (200), 1131 (267), 1121 (400); recurrent network 2380 (32), 2028 (64), 1920
+    (107), 1901 (160), 2005 (320). Tiny models get faster up to a few megabytes of features.
     """
-    few, features = 256, 1 << 22
+    few, features = 128, 1 << 22
     return max(few, features // problem.x[0].numel()) if problem.size <= 4096 else few
 
 

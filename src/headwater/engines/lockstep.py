@@ -34,13 +34,13 @@ class Lockstep:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self._descent = Descent(problem)
-        self._layers = {name: _Layer(module) for name, module in self._descent.layers.items()}
+        self._descent = Descent(problem, worth_it=0)
+        self._layers = {prefix: _Layer(module) for prefix, module in self._descent.layers.items()}
 
     @staticmethod
     def fits(problem: Problem) -> bool:
         """Are all parameters those of linear layers with a row of features for each sample?"""
-        descent = Descent(problem)
+        descent = Descent(problem, worth_it=0)
         return descent.linear and not problem.draws and _a_row_for_each_sample(descent, problem)
 
     def moves(self, parameters: Tensor, work: Work, learning_rate: float) -> Tensor:
@@ -51,8 +51,8 @@ class Lockstep:
         for group in groups(work, lambda sizes: max(1, int(_ROWS // sizes[0]))):
             self._take_steps(group, learning_rate)
             shares = torch.from_numpy(group.shares * -learning_rate).to(total.dtype)
-            for name, layer in self._layers.items():
-                layer.add_moves(shares, targets[name], targets.get(name.removesuffix("weight") + "bias"))
+            for prefix, layer in self._layers.items():
+                layer.add_moves(shares, targets[prefix + "weight"], targets.get(prefix + "bias"))
         return total
 
     def _take_steps(self, group: Group, learning_rate: float) -> None:
@@ -76,7 +76,8 @@ class _Layer:
         x, g: inputs and gradients of the past steps, (clients, rows, features); of the rows, ``past`` are filled.
     """
 
-    def __init__(self, module: nn.Linear) -> None:
+    def __init__(self, module: nn.Module) -> None:
+        assert isinstance(module, nn.Linear)
         self.weight, self.bias = module.weight.detach(), None if module.bias is None else module.bias.detach()
         self.x = self.g = self.weight.new_empty(0, 0, 0)
         self.past, self.rate = 0, 0.0
