@@ -20,13 +20,15 @@ class Settings:
     Attributes:
         turns: of each contender. turn: seconds of rounds in a turn, at least one round.
         budget: seconds after which a slow contender takes no further turn (it has two at least).
+        slow: seconds to its first model after which a contender is not warmed up any further.
         patience: seconds within which a contender must be ready, and must answer.
     """
 
     turns: int = 5
     turn: float = 1.0
-    budget: float = 120.0
-    patience: float = 600.0
+    budget: float = 60.0
+    slow: float = 30.0
+    patience: float = 300.0
 
 
 @dataclass
@@ -72,7 +74,7 @@ class Entry:
             with Watch(runner.process.pid) as watch:
                 self.versions = runner.versions(settings.patience)
                 evidence = self._collect(runner, folder / f"{self.contender.name}.npz", settings.patience)
-                expected = runner.rounds(2, settings.patience)[-1]
+                expected = self._warm_up(runner, settings)
             runner.pause()
             self.memory = watch.peak
             self.rounds_a_turn = max(1, min(self.workload.longest_turn, round(settings.turn / expected)))
@@ -88,6 +90,11 @@ class Entry:
             self.first = self.first or time.perf_counter() - runner.started
 
         return checks.collect(self.workload, ask, saved)
+
+    def _warm_up(self, runner: Runner, settings: Settings) -> float:
+        """Seconds that a round will take; of who has taken long for the first model, no more is asked."""
+        long = self.first > settings.slow
+        return self.first if long else runner.rounds(2, settings.patience)[-1]
 
     def turn(self, seconds: list[float], settings: Settings) -> None:
         """Wake it up, time some rounds, let it sleep again."""

@@ -297,7 +297,7 @@ def test_guard_sees_a_call_per_client() -> None:
 
 
 def test_guard_local_steps_neither_copy_the_model_nor_form_its_gradient() -> None:
-    network = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
+    network = torch.nn.Sequential(torch.nn.Linear(400, 512), torch.nn.ReLU(), torch.nn.Linear(512, 10))
     model_bytes = 4 * sum(p.numel() for p in network.parameters())
     settings = {"batch_size": 8, "learning_rate": 0.1, "engine": "sequential"}
     four, eight = (cost(network, clients, 40, local_steps=3, **settings) for clients in (4, 8))

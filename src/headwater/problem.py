@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 import torch
@@ -143,5 +142,4 @@ def _consecutive(samples: NDArray[np.int64]) -> bool:
 def chunks(count: int, size: int) -> Iterator[slice]:
     """Cut ``count`` places into even pieces of at most ``size``."""
     pieces = max(1, -(-count // size))
-    edges = np.linspace(0, count, pieces + 1).astype(int)
-    return (slice(int(a), int(b)) for a, b in pairwise(edges))
+    return (slice(count * k // pieces, count * (k + 1) // pieces) for k in range(pieces))

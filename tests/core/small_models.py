@@ -211,6 +211,7 @@ class Kind:
 
 KINDS = {
     "linear": Kind(lambda: nn.Linear(5, CLASSES)),
+    "linear without bias": Kind(lambda: nn.Linear(5, CLASSES, bias=False)),
     "one logit": Kind(lambda: nn.Linear(5, 1), y=coin),
     "network": Kind(network),
     "normalised": Kind(normalised),

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headwater.engines.descent import Descent
+from headwater.engines.closed_form import descent_of
 from headwater.problem import Problem, chunks
 from headwater.work import Work
 
@@ -20,7 +20,7 @@ class Fused:
 
     def __init__(self, problem: Problem, chunk: int | None = None) -> None:
         self.problem = problem
-        self._descent = Descent(problem)
+        self._descent = descent_of(problem)
         self._chunk = chunk or comfortable_batch(problem)
         self._last: Work | None = None
         self._rows: slice | Tensor = slice(0)

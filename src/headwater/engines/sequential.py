@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headwater.engines.descent import Descent
+from headwater.engines.closed_form import descent_of
 from headwater.problem import Problem
 from headwater.work import Work
 
@@ -16,7 +16,7 @@ class Sequential:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self._descent = Descent(problem)
+        self._descent = descent_of(problem)
 
     def moves(self, parameters: Tensor, work: Work, learning_rate: float) -> Tensor:
         """Σ_m p_m(t) (θ_m(t, E+1) − θ(t)) = Σ_m p_m(t) θ_m(t, E+1) − θ(t) Σ_m p_m(t)."""
