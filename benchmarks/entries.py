@@ -19,7 +19,7 @@ class Settings:
 
     Attributes:
         turns: of each contender. turn: seconds of rounds in a turn, at least one round.
-        budget: seconds after which a slow contender takes no further turn (it has two at least).
+        budget: seconds after which a slow contender takes no further turn.
         slow: seconds to its first model after which a contender is not warmed up any further.
         patience: seconds within which a contender must be ready, and must answer.
     """

@@ -60,7 +60,7 @@ def take_turns(entries: list[Entry], settings: Settings, say: Say) -> None:
     for number in range(settings.turns):
         say(f"  turn {number + 1} of {settings.turns}")
         for entry in running(entries):
-            if number < 2 or sum(entry.seconds) < settings.budget:
+            if number == 0 or sum(entry.seconds) < settings.budget:
                 entry.turn(entry.seconds, settings)
     for entry in running(limits):
         entry.turn(entry.after, settings)

@@ -1,0 +1,124 @@
+"""``python -m benchmarks.cell``: one run of the paper's CIFAR-10 table, as far as its speed goes.
+
+On one core, one thread, as the table's runs are: how long loading, partitioning and testing take, how long a round
+takes, and how long plain SGD takes over the same samples (forward, backward, step; nothing else), in turns.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from benchmarks import machine
+from headwater.engines import choose
+from headwater.evaluation import evaluate
+from headwater.federation import Federation
+from headwater.learner import State, step
+from headwater.ledger import Ledger
+from headwater.problem import Problem, chunks
+from headwater.strategies import Uniform
+from headwater.tasks import Cifar10Task
+from headwater.work import Plan, Work
+
+Round = Callable[[Work], None]
+TASK = Cifar10Task.defaults
+PLAN = Plan(TASK.local_steps, TASK.batch_size)
+
+
+def seconds(do: Callable[[], object]) -> float:
+    """How long it takes."""
+    start = time.perf_counter()
+    do()
+    return time.perf_counter() - start
+
+
+def beside_the_rounds(task: Cifar10Task, historical: float) -> tuple[Federation, Ledger, dict[str, float]]:
+    """What a run needs before and besides its rounds, and how many seconds each part takes."""
+    found = {"loading": seconds(lambda: task.data)}
+    start = time.perf_counter()
+    federation = task.split(historical, TASK.rounds, 0).final
+    ledger = Ledger.weigh(federation.holdings(TASK.rounds, 0), Uniform())
+    found["partition and ledger"] = time.perf_counter() - start
+    assert federation.test is not None
+    found[f"{TASK.tests} tests"] = TASK.tests * seconds(partial(evaluate, task.model(0), federation.test))
+    return federation, ledger, found
+
+
+def headwater(problem: Problem, ledger: Ledger) -> Round:
+    """A round as the learner does it."""
+    engine = choose(problem, PLAN.work(ledger.round(1)), workers=0)
+    state = State.start(problem.initial())
+
+    def round(work: Work) -> None:
+        nonlocal state
+        state, _ = step(state, work, float(ledger.round_shares[work.number - 1]), engine, 0.1)
+
+    return round
+
+
+def plain_sgd(problem: Problem, model: nn.Module, batch: int) -> Round:
+    """Mini-batches of the same samples, one after the other, without a federation."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+
+    def round(work: Work) -> None:
+        rows = problem.where(work.samples[0])
+        assert isinstance(rows, torch.Tensor)
+        for piece in chunks(len(rows), batch):
+            x, y = problem.take(rows[piece])
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+
+    return round
+
+
+def measure(data_dir: Path | None, historical: float, rounds: int) -> list[str]:
+    """The lines of the report."""
+    torch.set_num_threads(1)
+    task = Cifar10Task(data_dir)
+    federation, ledger, beside = beside_the_rounds(task, historical)
+    train = federation.train
+    problem = Problem(task.model(0), train.x, train.y, train.row_tensor)
+    contenders = {
+        "Headwater": headwater(problem, ledger),
+        "plain SGD, batches of 32": plain_sgd(problem, task.model(0), 32),
+        "plain SGD, a round's samples in one batch": plain_sgd(problem, task.model(0), 10**6),
+    }
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    middle = TASK.rounds // 2
+    for number in range(middle, middle + rounds):
+        work = PLAN.work(ledger.round(number))
+        for name, round in contenders.items():
+            times[name].append(seconds(partial(round, work)))
+    medians = {name: statistics.median(of) for name, of in times.items()}
+    whole = sum(beside.values()) + TASK.rounds * medians["Headwater"]
+    return [
+        f"T = {TASK.rounds}, E = {TASK.local_steps}, K = {TASK.batch_size}, {work.samples.size} samples a round:",
+        *(
+            f"{name}: {1e3 * m:.0f} ms, Headwater takes {medians['Headwater'] / m:.2f}×"
+            for name, m in medians.items()
+        ),
+        f"a run takes {whole:.0f} s, of which {100 * sum(beside.values()) / whole:.1f} % beside the rounds: "
+        + ", ".join(f"{name} {s:.1f} s" for name, s in beside.items()),
+    ]
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cell", description=__doc__)
+    parser.add_argument("--data-dir", type=Path, help="where data sets are; default: the user's cache")
+    parser.add_argument("--historical", type=float, default=0.2, help="fraction of historical samples")
+    parser.add_argument("--rounds", type=int, default=40, help="rounds to time")
+    options = parser.parse_args()
+    lines = measure(options.data_dir, options.historical, options.rounds)
+    command = f"python -m benchmarks.cell --historical {options.historical:g} --rounds {options.rounds}"
+    print("\n".join([*lines, f"Measured by {machine.describe(command).words()}."]))
+
+
+if __name__ == "__main__":
+    main()
