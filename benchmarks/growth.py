@@ -119,14 +119,14 @@ def main(words: list[str]) -> None:
     options = parser.parse_args(words)
     curves = [shortened(curve, options.largest) for curve in CURVES]
     found: dict[str, list[Measured]] = {}
+    where = machine.describe(" ".join(["python -m benchmarks.growth", *words]))
     with tempfile.TemporaryDirectory(prefix="headwater-growth-") as folder:
-        for curve in curves:
+        for done, curve in enumerate(curves, 1):
             found[key(curve)] = []
             for x, point in curve.points.items():
                 found[key(curve)].append(Measured(x, *measure(point, options.turn, Path(folder) / "log")))
                 print(f"{key(curve)}: {found[key(curve)][-1]}", file=sys.stderr, flush=True)
-    where = machine.describe(" ".join(["python -m benchmarks.growth", *words]))
-    write(found, curves, where, options.out)
+            write(found, curves[:done], where, options.out)
     print(markdown(found, curves, where))
 
 
