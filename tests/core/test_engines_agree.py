@@ -134,6 +134,7 @@ def test_rows_of_a_common_tensor_are_the_same_as_samples_in_order():
 @pytest.mark.parametrize("rows", [1, 7, 1000])
 def test_groups_of_clients_that_step_together(monkeypatch, rows):
     monkeypatch.setattr("headwater.engines.lockstep._ROWS", rows)
+    monkeypatch.setattr("headwater.engines.lockstep._NUMBERS", 0)
     problem = KINDS["network"].problem()
     works = list(Plan(3, None).follow(some_ledger()))
     wanted = after_rounds(Loop(problem), problem, works)

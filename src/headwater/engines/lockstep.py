@@ -27,6 +27,7 @@ from headwater.problem import Problem
 from headwater.work import Work
 
 _ROWS = 384  # samples of a step that go through the model together: enough for fast products
+_NUMBERS = 1 << 18  # inputs and outputs of all layers in a step; small models take as many samples as that allows
 
 
 class Lockstep:
@@ -36,6 +37,7 @@ class Lockstep:
         self.problem = problem
         self._descent = Descent(problem, worth_it=0)
         self._layers = {prefix: _Layer(module) for prefix, module in self._descent.layers.items()}
+        self._rows = max(_ROWS, _NUMBERS // sum(sum(layer.weight.shape) for layer in self._layers.values()))
 
     @staticmethod
     def fits(problem: Problem) -> bool:
@@ -48,7 +50,7 @@ class Lockstep:
         self._descent.vector.copy_(parameters)
         total = torch.zeros_like(parameters)
         targets = self.problem.views(total)
-        for group in groups(work, lambda sizes: max(1, int(_ROWS // sizes[0]))):
+        for group in groups(work, lambda sizes: max(1, int(self._rows // sizes[0]))):
             self._take_steps(group, learning_rate)
             shares = torch.from_numpy(group.shares * -learning_rate).to(total.dtype)
             for prefix, layer in self._layers.items():
