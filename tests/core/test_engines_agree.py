@@ -16,6 +16,7 @@ from torch import nn
 
 import headwater as hw
 from headwater.engines import Batched, Fused, Lockstep, Loop, Sequential, Workers
+from headwater.engines.groups import groups
 from headwater.federation import Federation
 from headwater.learner import State, step
 from headwater.problem import Problem
@@ -139,6 +140,33 @@ def test_groups_of_clients_that_step_together(monkeypatch, rows):
     works = list(Plan(3, None).follow(some_ledger()))
     wanted = after_rounds(Loop(problem), problem, works)
     torch.testing.assert_close(after_rounds(Lockstep(problem), problem, works), wanted, rtol=0, atol=1e-10)
+
+
+class Sometimes(nn.Module):
+    """Does without its second layer in some of the steps."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Linear(5, 4), nn.Linear(5, 4)
+
+    def forward(self, x):
+        return self.one(x) + self.two(x) if len(x) < 3 or float(x.sum()) > 0 else self.one(x)
+
+
+def test_a_layer_that_is_not_used_in_every_step():
+    problem = Kind(Sometimes).problem()
+    ledger = hw.Ledger.of([24], hw.Once(), hw.Keep(), hw.Uniform(), rounds=3)
+    works = list(Plan(6, 3, seed=1).follow(ledger))
+    used = [float(problem.x[torch.from_numpy(s)].sum()) > 0 for work in works for s in work.samples]
+    assert len(set(used)) == 2
+    wanted = after_rounds(Loop(problem), problem, works)
+    torch.testing.assert_close(after_rounds(Lockstep(problem), problem, works), wanted, rtol=0, atol=1e-10)
+
+
+def test_a_client_with_a_large_batch_does_not_make_the_others_large():
+    ledger = hw.Ledger.of([1] * 20 + [400], hw.Once(), hw.Keep(), hw.Uniform(), rounds=1)
+    found = list(groups(Plan(1).work(ledger.round(1)), lambda sizes: sizes, 384))
+    assert [group.columns.shape for group in found] == [(20, 1), (1, 400)]
 
 
 def test_groups_of_clients_that_do_not_fit_into_memory_together(monkeypatch):

@@ -29,14 +29,13 @@ class Batched:
     def moves(self, parameters: Tensor, work: Work, learning_rate: float) -> Tensor:
         """Σ_m p_m(t) (θ_m(t, E+1) − θ(t)), group by group."""
         total = torch.zeros_like(parameters)
-        for group in groups(work, self._room):
+        for group in groups(work, self._cost, _ELEMENTS):
             total += self._moves_of(group, parameters, learning_rate)
         return total
 
-    def _room(self, sizes: NDArray[np.int64]) -> int:
-        """How many of the next clients fit into memory together."""
-        each = self.problem.size * 4 + sizes * self.problem.x[0].numel()
-        return max(1, int(np.searchsorted(each * np.arange(1, len(each) + 1), _ELEMENTS, side="right")))
+    def _cost(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Numbers in memory for clients with such batches."""
+        return self.problem.size * 4 + sizes * self.problem.x[0].numel()
 
     def _moves_of(self, group: Group, parameters: Tensor, learning_rate: float) -> Tensor:
         local = parameters.expand(len(group.shares), -1).clone()

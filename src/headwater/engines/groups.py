@@ -13,8 +13,8 @@ from torch import Tensor
 from headwater.problem import Problem
 from headwater.work import Work
 
-Room = Callable[[NDArray[np.int64]], int]
-"""Batch sizes of the next clients, ascending -> how many of them go together."""
+Cost = Callable[[NDArray[np.int64]], NDArray[np.int64]]
+"""Batch sizes -> what a client with such a batch, or one padded to it, costs."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,15 @@ class Group:
         return x, y, coefficients.ravel().to(kind)
 
 
-def groups(work: Work, room: Room) -> Iterator[Group]:
-    """All clients of a round; those of a group have similar batches, so that there is little padding."""
+def groups(work: Work, cost: Cost, room: int) -> Iterator[Group]:
+    """All clients of a round, as many together as have room, those with similar batches: little padding."""
     sizes = np.diff(work.offsets)
     by_size = np.argsort(sizes, kind="stable")
     start = 0
     while start < len(by_size):
-        members = by_size[start : start + room(sizes[by_size[start:]])]
+        left = by_size[start:]
+        padded = cost(sizes[left]) * np.arange(1, len(left) + 1)  # of the first, the first two, …
+        members = left[: max(1, int(np.searchsorted(padded, room, side="right")))]
         place, own = np.arange(sizes[members].max()), sizes[members][:, None]
         columns = work.offsets[members][:, None] + np.minimum(place, own - 1)
         yield Group(work, work.shares[members], columns, place < own)

@@ -50,7 +50,7 @@ class Lockstep:
         self._descent.vector.copy_(parameters)
         total = torch.zeros_like(parameters)
         targets = self.problem.views(total)
-        for group in groups(work, lambda sizes: max(1, int(self._rows // sizes[0]))):
+        for group in groups(work, lambda sizes: sizes, self._rows):
             self._take_steps(group, learning_rate)
             shares = torch.from_numpy(group.shares * -learning_rate).to(total.dtype)
             for prefix, layer in self._layers.items():
@@ -124,9 +124,12 @@ class _Layer:
         return back
 
     def add_moves(self, scales: Tensor, weight: Tensor, bias: Tensor | None) -> None:
-        """Add Σ_m scale_m Σ_i g_iᵀ x_i to the weight's target, and Σ_m scale_m Σ_i g_i to the bias's."""
-        g = self.g.mul_(scales[:, None, None]).flatten(0, 1)
-        weight.addmm_(g.T, self.x.flatten(0, 1))
+        """Add Σ_m scale_m Σ_i g_iᵀ x_i to the weight's target, and Σ_m scale_m Σ_i g_i to the bias's.
+
+        Over the past only: of a step in which the model did without this layer, there is none.
+        """
+        g = self.g[:, : self.past].mul_(scales[:, None, None]).flatten(0, 1)
+        weight.addmm_(g.T, self.x[:, : self.past].flatten(0, 1))
         if bias is not None:
             bias.add_(g.sum(0))
 
