@@ -99,7 +99,7 @@ class OtherRecurrent(nn.Module):
 
     def forward(self, tokens):
         states = self.both_ways(self.rectified(self.embedding(tokens))[0])[0]
-        return self.out(self.started(states, torch.ones(1, len(tokens), 16, dtype=states.dtype))[0])
+        return self.out(self.started(input=states, hx=torch.ones(1, len(tokens), 16, dtype=states.dtype))[0])
 
 
 class Branching(nn.Module):

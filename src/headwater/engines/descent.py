@@ -113,13 +113,13 @@ class Descent:
         self.layers[prefix] = layer
         usual = layer.forward
 
-        def linear(module: nn.Linear, x: Tensor) -> Tensor:
-            return _Linear.apply(x, module.weight, module.bias, self._add, prefix)  # type: ignore[no-untyped-call]
+        def linear(module: nn.Linear, input: Tensor) -> Tensor:  # arguments are named as PyTorch names them
+            return _Linear.apply(input, module.weight, module.bias, self._add, prefix)  # type: ignore[no-untyped-call]
 
-        def recur(module: nn.RNN, x: Any, first: Any = None) -> Any:
-            if first is not None or not isinstance(x, Tensor):
-                return usual(x, first)
-            return recurrent.forward(module, x, prefix, self._add)
+        def recur(module: nn.RNN, input: Any, hx: Any = None) -> Any:
+            if hx is not None or not isinstance(input, Tensor):
+                return usual(input, hx)
+            return recurrent.forward(module, input, prefix, self._add)
 
         layer.forward = MethodType(linear if isinstance(layer, nn.Linear) else recur, layer)
 

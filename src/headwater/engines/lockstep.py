@@ -84,8 +84,8 @@ class _Layer:
         self.x = self.g = self.weight.new_empty(0, 0, 0)
         self.past, self.rate = 0, 0.0
 
-        def forward(module: nn.Linear, x: Tensor) -> Tensor:
-            return _WithPast.apply(x, module.weight, self)  # type: ignore[no-untyped-call]
+        def forward(module: nn.Linear, input: Tensor) -> Tensor:
+            return _WithPast.apply(input, module.weight, self)  # type: ignore[no-untyped-call]
 
         module.forward = MethodType(forward, module)  # type: ignore[method-assign]
 
