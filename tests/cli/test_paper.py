@@ -294,6 +294,24 @@ def test_cards_say_what_was_run_what_it_took_and_what_is_missing(tmp_path: Path)
     assert "| FEMNIST | not run | not run | not run |" in overview
 
 
+def test_a_card_has_the_remarks_and_the_sizes_of_every_table(tmp_path: Path) -> None:
+    as_in_the_paper(tmp_path)
+    settings = table_folder(tmp_path, "cifar10", 0.5) / "settings.json"
+    replace(settings, settings.read_bytes().replace(b'"rounds": 2', b'"rounds": 7'))
+    replace(tmp_path / "remarks" / "cifar10.md", b"Seen on a Sunday.\n")
+    text = write_card(tmp_path, "cifar10").read_text()
+    assert "## Remarks\n\nSeen on a Sunday.\n\n![" in text
+    assert "| 2, 1, 8 at 5 % and 20 %; 7, 1, 8 at 50 % |" in text
+
+
+def test_a_trend_within_noise_does_not_hold(tmp_path: Path) -> None:
+    for fraction, gap in zip(FRACTIONS, (0.02, 0.015, 0.01), strict=True):  # shrinks, but seeds differ by more
+        values = {line: around(0.5) for line in claims_grid()}
+        best = [0.5 + gap + noise for noise in (-0.03, 0.0, 0.03)]
+        store(tmp_path, "cifar100", fraction, {**values, "Share 0.5": best})
+    assert claims.historical_gap_shrinks(load_tables(tmp_path, "cifar100"))[0].verdict == claims.NOISE
+
+
 def test_a_card_without_results_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no results for cifar10"):
         write_card(tmp_path, "cifar10")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -14,6 +14,9 @@ from headwater.summary import Interval
 HOLDS, NOISE, FAILS = "holds", "within noise", "does not hold"
 BASELINES = ("Fresh", "Historical", "Uniform")
 OURS = ("Ours", "Sharp", "Measured", "Sharp, measured", "Printed ratio")
+
+Steps = Callable[[float, float, float], tuple[float, float]]
+"""The gaps at 5, 20 and 50 % -> two differences that are above zero if the claim holds."""
 
 
 @dataclass(frozen=True)
@@ -99,12 +102,12 @@ def no_baseline_is_always_good(tables: Sequence[Table]) -> list[Finding]:
 
 def historical_gap_shrinks(tables: Sequence[Table]) -> list[Finding]:
     """The gap between Historical and Optimal shrinks as N_hist/N grows."""
-    return _over_fractions(tables, "Historical", lambda a, b, c: [a - b, b - c])
+    return _over_fractions(tables, "Historical", lambda a, b, c: (a - b, b - c))
 
 
 def uniform_gap_rises_and_falls(tables: Sequence[Table]) -> list[Finding]:
     """The gap between Uniform and Optimal first grows, then shrinks, as N_hist/N grows."""
-    return _over_fractions(tables, "Uniform", lambda a, b, c: [b - a, b - c])
+    return _over_fractions(tables, "Uniform", lambda a, b, c: (b - a, b - c))
 
 
 def reaches_the_grid(tables: Sequence[Table]) -> list[Finding]:
@@ -142,7 +145,7 @@ def _difference(table: Table, one: Entry, other: Entry, *, strictly: bool) -> li
     return [Finding(place(table), verdict(gap, strictly=strictly), f"{names}: {points(gap)}")]
 
 
-def _over_fractions(tables: Sequence[Table], name: str, steps: object) -> list[Finding]:
+def _over_fractions(tables: Sequence[Table], name: str, steps: Steps) -> list[Finding]:
     found = []
     for dataset, title in DATASETS.items():
         gaps = {t.setup.historical: g for t in tables
@@ -152,13 +155,12 @@ def _over_fractions(tables: Sequence[Table], name: str, steps: object) -> list[F
     return found
 
 
-def _sequence(title: str, name: str, gaps: Sequence[Interval], steps: object) -> Finding:
-    assert callable(steps)
+def _sequence(title: str, name: str, gaps: Sequence[Interval], steps: Steps) -> Finding:
     noise = max((a.ci95 or 0.0) + (b.ci95 or 0.0) for a, b in pairwise(gaps))
-    wanted = min(steps(*(g.mean for g in gaps)))
-    word = HOLDS if wanted > 0 else NOISE if -wanted <= noise else FAILS
+    small, middle, large = (g.mean for g in gaps)
+    least = Interval(min(steps(small, middle, large)), noise)
     evidence = f"Optimal − {name} at 5, 20, 50 %: " + ", ".join(points(g) for g in gaps)
-    return Finding(title, word, evidence)
+    return Finding(title, verdict(least, strictly=True), evidence)
 
 
 def _percent(entry: Entry) -> str:

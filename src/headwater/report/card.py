@@ -22,7 +22,7 @@ _ABOUT = {
 
 
 def write_card(results: Path, dataset: str) -> Path:
-    """The card of a data set, with its figure."""
+    """The card of a data set, with its figure, and with ``remarks/<data set>.md`` if somebody wrote it."""
     tables = load_tables(results, dataset)
     if not tables:
         raise InputError(
@@ -33,6 +33,7 @@ def write_card(results: Path, dataset: str) -> Path:
         f"# {DATASETS[dataset]}",
         f"Written by `headwater paper card {dataset}` from the runs in [`cells/`](cells).",
         _settings(tables),
+        _remarks(results, dataset),
         f"![Accuracy over rounds]({picture.name})",
         *(_table(t) for t in tables),
         _not_run(tables),
@@ -80,18 +81,35 @@ def _claim(title: str, found: Sequence[Finding]) -> str:
 
 def _settings(tables: Sequence[Table]) -> str:
     first, results = tables[0], [r for t in tables for r in t.finished().values()]
-    batch = "the whole memory" if first.setup.batch_size is None else f"{first.setup.batch_size}"
     whole = "complete" if first.index.data.complete else "**a part of the original set**"
     cpu, wall = (sum(getattr(r, name) for r in results) for name in ("cpu_seconds", "seconds"))
     rows = [
         ("Data", f"{whole}; partition, arrivals, validation and test: docstring of `{_ABOUT[first.dataset]}`"),
-        ("Rounds T, local steps E, batch K", f"{first.setup.rounds}, {first.setup.local_steps}, {batch}"),
+        ("Rounds T, local steps E, batch K", _sizes(tables)),
         ("Model reported", "the last iterate; no momentum, no decay, no augmentation"),
         ("Settings", "the same for all lines of a table"),
         ("Hardware", "; ".join(sorted({r.machine for r in results})) or "nothing run yet"),
         ("Time", f"{len(results)} runs, {wall / 3600:.2f} h by the clock, {cpu / 3600:.2f} h of one core"),
     ]
     return "\n".join(["| | |", "|---|---|", *(f"| {name} | {text} |" for name, text in rows)])
+
+
+def _remarks(results: Path, dataset: str) -> str:
+    """What numbers do not tell: the edition of the data, why these settings; the one part written by hand."""
+    path = results / "remarks" / f"{dataset}.md"
+    return f"## Remarks\n\n{path.read_text('utf-8').strip()}" if path.exists() else ""
+
+
+def _sizes(tables: Sequence[Table]) -> str:
+    """T, E and K: once if all tables have the same."""
+    sizes: dict[str, list[str]] = {}
+    for table in tables:
+        batch = "the whole memory" if table.setup.batch_size is None else f"{table.setup.batch_size}"
+        text = f"{table.setup.rounds}, {table.setup.local_steps}, {batch}"
+        sizes.setdefault(text, []).append(f"{100 * table.setup.historical:g} %")
+    if len(sizes) == 1:
+        return next(iter(sizes))
+    return "; ".join(f"{text} at {' and '.join(fractions)}" for text, fractions in sizes.items())
 
 
 def _table(table: Table) -> str:
