@@ -14,6 +14,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from headwater.cells import Cell, Result, Setup, machine, read_records, read_settings
@@ -129,7 +130,7 @@ def _take(folder: Path, mine: dict[str, Any], option: str) -> None:
 
 def _result(run: Run, federation: Federation, watch: Stopwatch) -> Result:
     assert federation.test is not None
-    average = float(evaluate(run.average, federation.test).accuracy.mean())
+    average = float(np.nanmean(evaluate(run.average, federation.test).accuracy))
     last, ledger = run.history[-1], run.ledger
     assert last.accuracy is not None
     assert last.loss is not None

@@ -102,15 +102,14 @@ class Federation:
 
     @classmethod
     def of(cls, clients: Sequence[Client]) -> Federation:
-        """Stack clients. Tests are kept if every client has one."""
+        """Stack clients. Those without a test set do not count in the accuracy."""
         clients = list(clients)
         if not clients:
             raise InputError("clients: no clients; give at least one")
         for m, client in enumerate(clients):
             if not isinstance(client, Client):
                 raise InputError(f"clients: hw.Client objects; number {m} is a {type(client).__name__}")
-        tests = [c.test for c in clients if c.test is not None]
-        test = _stack(tests, "test ") if len(tests) == len(clients) else None
+        test = _stack([c.test for c in clients], "test ") if any(c.test for c in clients) else None
         train = _stack([(c.x, c.y) for c in clients], "")
         return cls(train, [c.arrivals for c in clients], [c.memory for c in clients], test)
 
@@ -153,13 +152,15 @@ def _check_pair(x: Tensor, y: Tensor, kind: str) -> None:
         raise InputError(f"Client: {kind}x is empty; every client needs at least one sample")
 
 
-def _stack(pairs: Sequence[tuple[Tensor, Tensor]], kind: str) -> Part:
-    first_x, first_y = pairs[0]
-    for m, (x, y) in enumerate(pairs):
+def _stack(pairs: Sequence[tuple[Tensor, Tensor] | None], kind: str) -> Part:
+    """All clients' samples, one client after the other; None: this client has none."""
+    there = [(m, pair) for m, pair in enumerate(pairs) if pair is not None]
+    first, (first_x, first_y) = there[0]
+    for m, (x, y) in there:
         if x.shape[1:] != first_x.shape[1:] or y.shape[1:] != first_y.shape[1:] or y.dtype != first_y.dtype:
             raise InputError(
                 f"client {m}: {kind}samples {tuple(x.shape[1:])} with labels {y.dtype} {tuple(y.shape[1:])}; "
-                f"client 0 has {tuple(first_x.shape[1:])} with {first_y.dtype} {tuple(first_y.shape[1:])}"
+                f"client {first} has {tuple(first_x.shape[1:])} with {first_y.dtype} {tuple(first_y.shape[1:])}"
             )
-    offsets = np.concatenate([[0], np.cumsum([len(x) for x, _ in pairs])])
-    return Part(torch.cat([x for x, _ in pairs]), torch.cat([y for _, y in pairs]), offsets)
+    offsets = np.concatenate([[0], np.cumsum([0 if pair is None else len(pair[0]) for pair in pairs])])
+    return Part(torch.cat([x for _, (x, _) in there]), torch.cat([y for _, (_, y) in there]), offsets)

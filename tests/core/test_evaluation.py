@@ -70,3 +70,23 @@ def test_a_client_without_samples_has_no_score_and_spoils_no_other(part):
     score = hw.evaluate(model, with_gap)
     assert np.isnan(score.accuracy[2])
     np.testing.assert_allclose(np.delete(score.accuracy, 2), hw.evaluate(model, part).accuracy)
+
+
+def test_clients_without_a_test_set_do_not_count():
+    torch.manual_seed(0)
+    x, y = torch.randn(12, 4), torch.randint(0, 3, (12,))
+    clients = [hw.Client(x, y), hw.Client(x, y, test=(x[:5], y[:5])), hw.Client(x, y, test=(x[5:], y[5:]))]
+    federation = hw.Federation.of(clients)
+    assert federation.test is not None
+    assert federation.test.counts.tolist() == [0, 5, 7]
+    run = hw.simulate(nn.Linear(4, 3), federation, rounds=2, learning_rate=0.1)
+    accuracy, loss = scores_one_by_one(run.model, hw.Part(x, y, np.array([0, 5, 12])))
+    assert run.history[-1].accuracy == pytest.approx(accuracy.mean())
+    assert run.history[-1].loss == pytest.approx(loss.mean(), rel=1e-5)
+
+
+def test_test_sets_of_different_shapes_are_refused_by_the_clients_numbers():
+    x, y = torch.randn(6, 4), torch.zeros(6, dtype=torch.long)
+    wide = hw.Client(torch.randn(6, 5), y, test=(torch.randn(2, 5), y[:2]))
+    with pytest.raises(hw.InputError, match=r"client 2: test samples \(5,\).*client 1 has \(4,\)"):
+        hw.Federation.of([hw.Client(x, y), hw.Client(x, y, test=(x, y)), wide])
