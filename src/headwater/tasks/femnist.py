@@ -10,58 +10,35 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import torch
 from torch import nn
 
 from headwater.data import load_femnist
 from headwater.data.femnist import normalise
 from headwater.tasks.models import FemnistNet
-from headwater.tasks.natural import Natural, both, natural_split
-from headwater.tasks.task import Defaults, Split
+from headwater.tasks.natural import Natural, NaturalTask, Owned
+from headwater.tasks.task import Defaults
 
 
 @dataclass(frozen=True)
-class FemnistTask:
-    """Handwritten characters by writer.
-
-    Attributes:
-        data_dir: where the folder ``femnist`` lies; None: the user's cache.
-        validation: the fraction of every writer's training samples that the learning rate is chosen by.
-    """
-
-    data_dir: Path | None = None
-    validation: float = 0.2
+class FemnistTask(NaturalTask):
+    """Handwritten characters by writer."""
 
     name: ClassVar[str] = "femnist"
     defaults: ClassVar[Defaults] = Defaults(rounds=150, local_steps=10, batch_size=16)
+    stay: ClassVar[int] = 1
 
     @cached_property
     def data(self) -> Natural:
         """The writers who have training and test samples."""
         raw = load_femnist(self.data_dir)
-        train, test, number = both(raw.client, raw.test_client)
-        return Natural(
-            torch.from_numpy(normalise(raw.images[train])),
-            torch.from_numpy(raw.labels[train].astype(np.int64)),
-            number[raw.client[train]],
-            torch.from_numpy(normalise(raw.test_images[test])),
-            torch.from_numpy(raw.test_labels[test].astype(np.int64)),
-            number[raw.test_client[test]],
+        return Natural.of(
+            Owned(normalise(raw.images), raw.labels.astype(np.int64), raw.client),
+            Owned(normalise(raw.test_images), raw.test_labels.astype(np.int64), raw.test_client),
             raw.complete,
         )
-
-    @property
-    def complete(self) -> bool:
-        """Whether the files are the whole original."""
-        return self.data.complete
-
-    def split(self, historical: float, rounds: int, seed: int) -> Split:
-        """A fraction of the writers is historical, the others come for one round each."""
-        return natural_split(self.data, historical, rounds, seed, stay=1, validation=self.validation)
 
     def model(self, seed: int) -> nn.Module:
         """Two dense layers, 867,390 parameters."""

@@ -8,64 +8,108 @@ without a test sample are left out.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from headwater.federation import Part
+from headwater.federation import Federation, Part
 from headwater.tasks.partition import by_client, historical_clients
 from headwater.tasks.streams import visiting
-from headwater.tasks.task import Split, part, pooled
+from headwater.tasks.task import Defaults, Split, part, pooled
 
 Owners = NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Owned:
+    """Samples and the number of each one's owner."""
+
+    x: NDArray[Any]
+    y: NDArray[np.integer[Any]]
+    owner: Owners
+
+    def part(self, clients: NDArray[np.bool_]) -> Owned:
+        """The samples of some owners, who are numbered anew, without gaps."""
+        there = clients[self.owner]
+        return Owned(self.x[there], self.y[there], (np.cumsum(clients) - 1)[self.owner[there]])
 
 
 @dataclass(frozen=True, eq=False)
 class Natural:
     """Samples with owners, numbered from 0 without gaps, for training and for testing."""
 
-    x: Tensor
-    y: Tensor
-    owner: Owners
-    test_x: Tensor
-    test_y: Tensor
-    test_owner: Owners
+    train: Owned
+    test: Owned
     complete: bool
+
+    @classmethod
+    def of(cls, train: Owned, test: Owned, complete: bool) -> Natural:
+        """Those whose owners have samples of both kinds.
+
+        >>> x = np.zeros(3)
+        >>> data = Natural.of(Owned(x, x, np.array([0, 0, 2])), Owned(x, x, np.array([0, 1, 2])), True)
+        >>> data.train.owner, data.test.owner, data.clients
+        (array([0, 0, 1]), array([0, 1]), 2)
+        """
+        size = int(max(train.owner.max(), test.owner.max())) + 1
+        both = (np.bincount(train.owner, minlength=size) > 0) & (np.bincount(test.owner, minlength=size) > 0)
+        return cls(train.part(both), test.part(both), complete)
 
     @property
     def clients(self) -> int:
         """M."""
-        return int(self.owner.max()) + 1
+        return int(self.train.owner.max()) + 1
 
 
-def both(owner: Owners, test_owner: Owners) -> tuple[NDArray[np.bool_], NDArray[np.bool_], Owners]:
-    """Which samples' owners have samples of both kinds, and a table of these owners' new numbers.
+@dataclass(frozen=True)
+class NaturalTask:
+    """What both tasks share.
 
-    >>> train, test, number = both(np.array([0, 0, 2]), np.array([0, 1, 2]))
-    >>> train, test, number[[0, 2]]
-    (array([ True,  True,  True]), array([ True, False,  True]), array([0, 1]))
+    Attributes:
+        data_dir: where the set's folder lies; None: the user's cache.
+        validation: the fraction of every client's training samples that the learning rate is chosen by.
     """
-    size = int(max(owner.max(), test_owner.max())) + 1
-    there = (np.bincount(owner, minlength=size) > 0) & (np.bincount(test_owner, minlength=size) > 0)
-    return there[owner], there[test_owner], np.cumsum(there) - 1
+
+    data_dir: Path | None = None
+    validation: float = 0.2
+
+    name: ClassVar[str]
+    defaults: ClassVar[Defaults]
+    stay: ClassVar[int]
+    """Rounds in which a fresh client is there, at most."""
+
+    @cached_property
+    def data(self) -> Natural:
+        """The clients that have training and test samples; loaded once, and shared by processes forked later."""
+        raise NotImplementedError
+
+    @property
+    def complete(self) -> bool:
+        """Whether the files are the whole original."""
+        return self.data.complete
+
+    def split(self, historical: float, rounds: int, seed: int) -> Split:
+        """A fraction of the clients is historical, the others come for a round or a few each."""
+        data = self.data
+        old = historical_clients(data.clients, historical, seed)
+        everything = by_client(data.train.owner, data.clients, seed)
+        training, held_out = everything.carve(self.validation)
+        own = by_client(data.test.owner, data.clients, seed, "test")
+        x, y = _tensors(data.train)
+        test = part(*_tensors(data.test), own)
+
+        def federation(train: Part, test: Part) -> Federation:
+            return visiting(train, old, rounds, self.stay, seed, test)
+
+        return Split(
+            tuning=federation(part(x, y, training), pooled(x, y, held_out)),
+            final=federation(part(x, y, everything), test),
+        )
 
 
-def natural_split(
-    data: Natural, historical: float, rounds: int, seed: int, *, stay: int, validation: float
-) -> Split:
-    """Some clients historical, the others there for ``stay`` rounds at most."""
-    old = historical_clients(data.clients, historical, seed)
-    everything = by_client(data.owner, data.clients, seed)
-    training, held_out = everything.carve(validation)
-    own = by_client(data.test_owner, data.clients, seed, "test")
-    test = Part(data.test_x, data.test_y, own.offsets, own.rows)
-
-    def federation(train: Part, test: Part) -> Any:
-        return visiting(train, old, rounds, stay, seed, test)
-
-    return Split(
-        tuning=federation(part(data.x, data.y, training), pooled(data.x, data.y, held_out)),
-        final=federation(part(data.x, data.y, everything), test),
-    )
+def _tensors(owned: Owned) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.from_numpy(owned.x), torch.from_numpy(owned.y)

@@ -10,57 +10,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import torch
 from torch import nn
 
 from headwater.data import load_shakespeare
 from headwater.tasks.models import ShakespeareNet
-from headwater.tasks.natural import Natural, both, natural_split
-from headwater.tasks.task import Defaults, Split
+from headwater.tasks.natural import Natural, NaturalTask, Owned
+from headwater.tasks.task import Defaults
 
 
 @dataclass(frozen=True)
-class ShakespeareTask:
-    """The next character of a role's lines.
-
-    Attributes:
-        data_dir: where the folder ``shakespeare`` lies; None: the user's cache.
-        validation: the fraction of every role's training sequences that the learning rate is chosen by.
-    """
-
-    data_dir: Path | None = None
-    validation: float = 0.2
+class ShakespeareTask(NaturalTask):
+    """The next character of a role's lines."""
 
     name: ClassVar[str] = "shakespeare"
     defaults: ClassVar[Defaults] = Defaults(rounds=1200, batch_size=1, tests=6)
+    stay: ClassVar[int] = 2
 
     @cached_property
     def data(self) -> Natural:
         """The roles that have training and test sequences."""
         raw = load_shakespeare(self.data_dir)
-        train, test, number = both(raw.client, raw.test_client)
-        return Natural(
-            torch.from_numpy(raw.inputs[train]),
-            torch.from_numpy(raw.targets[train].astype(np.int64)),
-            number[raw.client[train]],
-            torch.from_numpy(raw.test_inputs[test]),
-            torch.from_numpy(raw.test_targets[test].astype(np.int64)),
-            number[raw.test_client[test]],
+        return Natural.of(
+            Owned(raw.inputs, raw.targets.astype(np.int64), raw.client),
+            Owned(raw.test_inputs, raw.test_targets.astype(np.int64), raw.test_client),
             raw.complete,
         )
-
-    @property
-    def complete(self) -> bool:
-        """Whether the files are the whole original."""
-        return self.data.complete
-
-    def split(self, historical: float, rounds: int, seed: int) -> Split:
-        """A fraction of the roles is historical, the others come for two rounds each, the last ones for one."""
-        return natural_split(self.data, historical, rounds, seed, stay=2, validation=self.validation)
 
     def model(self, seed: int) -> nn.Module:
         """Embedding, two recurrent layers, dense: 226,180 parameters."""
