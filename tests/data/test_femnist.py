@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from headwater.data import load_femnist
-from headwater.data.femnist import normalise
+from headwater.data.femnist import DEVIATION, MEAN, normalise
 from headwater.errors import InputError
 
 Shard = dict[str, Any]
@@ -59,7 +59,8 @@ def test_pixels_survive_their_way_through_json(data: Path) -> None:
     lay_out(data, train_0=one, test_0=one)
     femnist = load_femnist(data)
     assert femnist.images.ravel().tolist() == [i % 256 for i in range(784)]
-    np.testing.assert_allclose(normalise(femnist.images), one["user_data"]["bob"]["x"], atol=1e-7)
+    pixels = normalise(femnist.images).astype(np.float64) * DEVIATION + MEAN
+    np.testing.assert_allclose(pixels, one["user_data"]["bob"]["x"], atol=1e-6)
 
 
 def test_real_writers_are_read_without_loss(shared: Path, data: Path) -> None:
@@ -84,6 +85,13 @@ def test_real_writers_are_read_without_loss(shared: Path, data: Path) -> None:
         np.testing.assert_array_equal(femnist.images[ours], real["x"][mine])
         np.testing.assert_array_equal(femnist.labels[ours], real["y"][mine])
     assert len(femnist.test_labels) == (np.isin(real["writer"], chosen) & (real["split"] == 1)).sum()
+
+
+def test_real_images_are_normalised(shared: Path) -> None:
+    real = np.load(shared / "femnist_leaf.npz")
+    fed = normalise(real["x"][real["split"] == 0])
+    assert fed.mean() == pytest.approx(0, abs=0.002)
+    assert fed.std() == pytest.approx(1, abs=0.002)
 
 
 def refused(folder: Path, *words: str) -> None:

@@ -21,6 +21,8 @@ from headwater.errors import InputError
 
 Bytes = NDArray[np.uint8]
 CLASSES = 62
+MEAN, DEVIATION = 0.9615, 0.1642
+"""Of pixel / 255 over the training images of 300 writers."""
 _PIXELS = 28 * 28
 _ALL_WRITERS = 3_550  # in LEAF's paper; the exact number depends on the options of its preprocessing
 _PREPARE = (
@@ -57,12 +59,17 @@ def load_femnist(folder: Path | None = None) -> Femnist:
 
 
 def normalise(images: Bytes) -> NDArray[np.float32]:
-    """What the network is fed: LEAF's own input, pixel / 255, as rows of 784 (paper as white 1, ink as 0).
+    """What the network is fed: (pixel / 255 − mean) / deviation as rows of 784.
 
-    >>> normalise(np.full((2, 28, 28), 51, np.uint8))[:, 0]
-    array([0.2, 0.2], dtype=float32)
+    LEAF's own input, pixel / 255, is 1 nearly everywhere, and a network of dense layers learns far slower from it.
+
+    >>> normalise(np.full((2, 28, 28), 255, np.uint8))[:, 0].round(3)
+    array([0.234, 0.234], dtype=float32)
     """
-    return images.reshape(len(images), _PIXELS).astype(np.float32) / np.float32(255)
+    rows = images.reshape(len(images), _PIXELS).astype(np.float32)
+    rows *= np.float32(1 / (255 * DEVIATION))
+    rows -= np.float32(MEAN / DEVIATION)
+    return rows
 
 
 def _shards(where: Path, part: str) -> list[Path]:
