@@ -110,6 +110,16 @@ def test_uniform_stands_for_itself_where_no_share_of_the_grid_is_the_same() -> N
 # ---------------------------------------------------------------- from end to end
 
 
+def test_what_is_told_counts_in_a_quick_table_too(paper: Command) -> None:
+    quick = ("table", "--dataset", "synthetic", "--historical", "0.2", "--quick", "--lines", "uniform")
+    code, out, err = paper(*quick, "--rounds", "7", "--seeds", "2", "--rates", "0.05")
+    assert code == 0
+    assert "T = 7" in out
+    assert "rate 0.05" in out
+    assert "learning 2/2" in err
+    assert "--rates" in paper(*quick, "--rates", "abc")[2]
+
+
 def test_a_quick_table_says_that_it_is_one_and_goes_on_where_it_was(paper: Command, tmp_path: Path) -> None:
     arguments = ("table", "--dataset", "synthetic", "--historical", "0.2", "--quick")
     code, out, err = paper(*arguments)

@@ -28,10 +28,13 @@ def table(
     historical: Annotated[
         float, typer.Option(help="Fraction of historical samples; the paper's: 0.05, 0.2, 0.5.")
     ],
-    seeds: Annotated[int, typer.Option(help="Repetitions, each with its own partition, model and batches.")] = 3,
+    seeds: Annotated[
+        int | None, typer.Option(help="Repetitions, each with its own partition, model and batches; default: 3.")
+    ] = None,
     rates: Annotated[
-        str, typer.Option(help="Learning rates: one, several (0.01,0.1), or 'grid', the paper's.")
-    ] = "grid",
+        str | None,
+        typer.Option(help="Learning rates: one, several (0.01,0.1), or by default 'grid', the paper's."),
+    ] = None,
     rounds: Annotated[int | None, typer.Option(help="Communication rounds; default: the task's.")] = None,
     tune_rounds: Annotated[int | None, typer.Option(help="Rounds of the tuning runs; default: as many.")] = None,
     tune_seeds: Annotated[int | None, typer.Option(help="Seeds of the tuning runs; default: all.")] = None,
@@ -40,7 +43,7 @@ def table(
     ] = None,
     cores: Annotated[int | None, typer.Option(help="Runs at a time; default: one a core.")] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A small version: 20 rounds, one seed, rate 0.1.")
+        bool, typer.Option("--quick", help="A small version: 20 rounds, one seed, rate 0.1 unless told.")
     ] = False,
     results: Annotated[Path | None, typer.Option(help="Folder of the results that are kept.")] = None,
     out: Annotated[Path, typer.Option(help="Run folder; a run that was stopped goes on there.")] = Path(
@@ -63,8 +66,10 @@ def table(
     from headwater.report.paper import print_table
     from headwater.report.progress import CellProgress
 
+    seeds = seeds if seeds is not None else 1 if quick else 3
+    rates = rates or ("0.1" if quick else "grid")
     if quick:
-        seeds, rates, rounds = 1, "0.1", QUICK_ROUNDS
+        rounds = QUICK_ROUNDS if rounds is None else rounds
         out = out.with_name(out.name + "-quick")
     kept = results or (out / "results" if quick else RESULTS)
     study = _study(dataset, historical, seeds, rates, (rounds, tune_rounds, tune_seeds), kept, out, data_dir)
