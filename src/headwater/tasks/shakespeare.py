@@ -3,7 +3,8 @@
 A sample is a sequence of 80 characters; accuracy is that of the next character, averaged within a sequence, then
 within a role, then over roles. Where the paper is silent: a fifth of every role's training sequences, pooled, is
 for validation; the last fifth of a role's text is its test part; T = 1,200, E = 1, K = 1. There must be a fresh
-role in every round, so T is at most twice the number of fresh roles.
+role in every round, so T is at most twice the number of fresh roles. Plain recurrent layers explode at learning
+rates of 0.5 and above, and the largest of the paper's grid, 0.1, learns slowly with E = 1; 0.3 lies between.
 """
 
 from __future__ import annotations
