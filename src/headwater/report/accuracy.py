@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy.optimize import isotonic_regression
 
 from headwater.files import replace
 from headwater.learner import Record
+from headwater.randomness import Floats
 from headwater.report.style import COLOURS, figure, plain
 
 Curves = Mapping[str, Sequence[Sequence[Record]]]
@@ -22,7 +24,9 @@ def draw_accuracy(curves: Curves, title: str, path: Path) -> None:
     """Mean test accuracy of each strategy over the rounds, with the range over the seeds."""
     picture = figure()
     axes = picture.add_subplot()
-    _draw(axes, curves, {name: COLOURS[k % len(COLOURS)] for k, name in enumerate(curves)})
+    colours = {name: COLOURS[k % len(COLOURS)] for k, name in enumerate(curves)}
+    _draw(axes, curves, colours)
+    _name(axes, curves, colours)
     axes.set(xlabel=_ROUNDS, ylabel=_ACCURACY, title=title)
     _save(picture, path)
 
@@ -37,34 +41,46 @@ def draw_panels(panels: Mapping[str, Curves], title: str, path: Path) -> None:
         _draw(axes, curves, colours)
         axes.set(xlabel=_ROUNDS, title=heading)
         if not curves:
+            axes.set_xticks([])
             axes.text(0.5, 0.5, "not run yet", transform=axes.transAxes, ha="center", color="0.5")
+    for axes, curves in zip(row, panels.values(), strict=True):  # now that the scale is known
+        _name(axes, curves, colours)
     row[0].set_ylabel(_ACCURACY)
     picture.suptitle(title)
     _save(picture, path)
 
 
 def _draw(axes: Axes, curves: Curves, colours: Mapping[str, str]) -> None:
-    ends = []
     for label, runs in curves.items():
-        rounds = [r.round for r in runs[0] if r.accuracy is not None]
         values = 100 * np.array([[r.accuracy for r in run if r.accuracy is not None] for run in runs])
+        rounds = [r.round for r in runs[0] if r.accuracy is not None]
         axes.fill_between(rounds, values.min(0), values.max(0), color=colours[label], alpha=0.12, linewidth=0)
         axes.plot(rounds, values.mean(0), color=colours[label], linewidth=1.8)
-        ends.append((float(values.mean(0)[-1]), label))
-    low, high = axes.get_ylim()
-    for y, (_, label) in zip(_apart([e[0] for e in ends], (high - low) / 18), ends, strict=True):
-        axes.annotate(label, (1.01, y), xycoords=("axes fraction", "data"), color=colours[label], va="center",
-                      fontsize=9)  # fmt: skip
     axes.margins(x=0.01)
     plain(axes)
 
 
-def _apart(heights: Sequence[float], gap: float) -> list[float]:
-    """Move labels up where they would lie on each other."""
-    places = [0.0] * len(heights)
-    last = -np.inf
-    for k in np.argsort(heights):
-        last = places[k] = max(heights[k], last + gap)
+def _name(axes: Axes, curves: Curves, colours: Mapping[str, str]) -> None:
+    """Each curve's name at its end."""
+    low, high = axes.get_ylim()
+    ends = [float(np.asarray(line.get_ydata())[-1]) for line in axes.get_lines()]
+    for place, label in zip(_apart(ends, (high - low) / 18), curves, strict=True):
+        axes.annotate(label, (1.01, place), xycoords=("axes fraction", "data"), color=colours[label], va="center",
+                      fontsize=9)  # fmt: skip
+
+
+def _apart(heights: Sequence[float], gap: float) -> Floats:
+    """Move labels that would lie on each other, all together as little as can be (least squares).
+
+    >>> _apart([5.0, 1.0, 1.0], 2.0)
+    array([5., 0., 2.])
+    """
+    if not len(heights):
+        return np.empty(0)
+    order = np.argsort(heights, kind="stable")
+    steps = gap * np.arange(len(order))
+    places = np.empty(len(order))
+    places[order] = isotonic_regression(np.array(heights)[order] - steps).x + steps
     return places
 
 
