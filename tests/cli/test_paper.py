@@ -302,6 +302,7 @@ def test_cards_say_what_was_run_what_it_took_and_what_is_missing(tmp_path: Path)
     overview = write_claims(tmp_path).read_text()
     assert "| [CIFAR-10](cifar10.md) | 21 of 21 | 21 of 21 | not run |" in overview
     assert "| FEMNIST | not run | not run | not run |" in overview
+    assert re.search(r"\| CIFAR-10, 20 % \| 59.6 ± 0.\d+ \(59.6\) .* 67.7 ± 0.\d+ \(67.7\) \| 0.50 \|", overview)
 
 
 def test_a_card_has_the_remarks_and_the_sizes_of_every_table(tmp_path: Path) -> None:

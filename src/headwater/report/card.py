@@ -7,10 +7,10 @@ from pathlib import Path
 
 from headwater.errors import InputError
 from headwater.files import replace
-from headwater.paper.claims import CLAIMS, Finding
+from headwater.paper.claims import CLAIMS, Finding, place
 from headwater.paper.published import DATASETS, FRACTIONS
 from headwater.paper.stored import Table, load_tables
-from headwater.report.paper import draw_figure, estimates, ordered, paper_figure, rates
+from headwater.report.paper import ORDER, draw_figure, estimates, ordered, paper_figure, rates
 
 _ABOUT = {
     "synthetic": "headwater.tasks.synthetic",
@@ -48,7 +48,7 @@ def write_card(results: Path, dataset: str) -> Path:
 def write_claims(results: Path) -> Path:
     """The paper's claims with all that is stored for and against them."""
     tables = [t for dataset in DATASETS for t in load_tables(results, dataset)]
-    parts = ["# The paper's claims, checked", _INTRODUCTION, _coverage(tables), findings(tables)]
+    parts = ["# The paper's claims, checked", _INTRODUCTION, _coverage(tables), _glance(tables), findings(tables)]
     path = results / "README.md"
     replace(path, ("\n\n".join(part for part in parts if part) + "\n").encode())
     return path
@@ -144,6 +144,27 @@ def _coverage(tables: Sequence[Table]) -> str:
         name = f"[{title}]({dataset}.md)" if own else title
         rows.append(f"| {name} | {' | '.join(states)} |")
     return "\n".join(["| runs finished | 5 % | 20 % | 50 % |", "|---|---|---|---|", *rows])
+
+
+def _glance(tables: Sequence[Table]) -> str:
+    """The paper's lines of all tables, its own figures in brackets."""
+    head = f"| accuracy % (the paper's) | {' | '.join(ORDER)} | p_hist of Ours |"
+    rows = [
+        f"| {place(t)} | {' | '.join(_both(t, name) for name in ORDER)} | {_share(t)} |"
+        for t in tables
+        if t.entries
+    ]
+    return "\n".join([head, "|---|" + "--:|" * (len(ORDER) + 1), *rows]) if rows else ""
+
+
+def _both(table: Table, name: str) -> str:
+    entry, paper = table.entries.get(name), paper_figure(table, name)
+    return f"{entry.accuracy if entry else '–'} ({paper.split()[0] if paper else '–'})"
+
+
+def _share(table: Table) -> str:
+    ours = table.entries.get("Ours")
+    return f"{ours.mean('historical_share'):.2f}" if ours else "–"
 
 
 def _state(table: Table | None) -> str:
