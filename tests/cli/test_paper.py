@@ -275,6 +275,17 @@ def test_numbers_against_a_claim_are_reported_against_it(tmp_path: Path) -> None
     assert claims.historical_gap_shrinks(tables) == []  # one fraction says nothing about growing
 
 
+def test_who_comes_how_close_to_the_grids_best(tmp_path: Path) -> None:
+    grid = {"Fresh": 0.5, "Share 0.2": 0.6, "Share 0.5": 0.7, "Share 0.8": 0.6, "Historical": 0.6, "Uniform": 0.6}
+    for fraction, ours in ((0.05, 0.71), (0.2, 0.66)):
+        store(tmp_path, "femnist", fraction, {line: around(v) for line, v in {**grid, "Ours": ours}.items()})
+    found = {c.line: c for c in claims.closeness(load_tables(tmp_path, "femnist"))}
+    assert list(found) == ["Ours", "Historical", "Uniform", "Fresh"]
+    assert found["Ours"].gaps == pytest.approx([-0.01, 0.04])
+    assert found["Ours"].worst == "FEMNIST, 20 %"
+    assert "| Ours | 2 | +1.5 pp | +4.0 pp at FEMNIST, 20 % |" in write_claims(tmp_path).read_text()
+
+
 def test_differences_are_taken_seed_by_seed(tmp_path: Path) -> None:
     hard = [0.1, 0.5, 0.9]  # seeds differ far more than strategies
     store(tmp_path, "femnist", 0.2, {"Fresh": hard, "Uniform": [h + 0.01 + s * 1e-4 for s, h in enumerate(hard)]})

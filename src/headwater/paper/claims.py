@@ -131,6 +131,31 @@ CLAIMS = (
 )
 
 
+@dataclass(frozen=True)
+class Closeness:
+    """How far a line stays behind the grid's best, over all tables that have both.
+
+    Attributes:
+        line: whose.
+        gaps: Optimal − line in each table; below zero where the line is better.
+        worst: where the gap is largest.
+    """
+
+    line: str
+    gaps: Sequence[float]
+    worst: str
+
+
+def closeness(tables: Sequence[Table]) -> list[Closeness]:
+    """Every line but the grid's own, the closest first by its mean gap."""
+    found = []
+    for line in (*OURS, *BASELINES):
+        gaps = {place(t): g.mean for t in tables if (g := gap_to_optimal(t, line)) is not None}
+        if gaps:
+            found.append(Closeness(line, list(gaps.values()), max(gaps, key=lambda where: gaps[where])))
+    return sorted(found, key=lambda c: sum(c.gaps) / len(c.gaps))
+
+
 def gap_to_optimal(table: Table, name: str) -> Interval | None:
     """Optimal − line, if both are there."""
     best, line = table.entries.get(OPTIMAL), table.entries.get(name)

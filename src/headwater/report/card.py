@@ -7,7 +7,7 @@ from pathlib import Path
 
 from headwater.errors import InputError
 from headwater.files import replace
-from headwater.paper.claims import CLAIMS, Finding, place
+from headwater.paper.claims import CLAIMS, Finding, closeness, place
 from headwater.paper.published import DATASETS, FRACTIONS
 from headwater.paper.stored import Table, load_tables
 from headwater.report.paper import ORDER, draw_figure, estimates, ordered, paper_figure, rates
@@ -48,7 +48,14 @@ def write_card(results: Path, dataset: str) -> Path:
 def write_claims(results: Path) -> Path:
     """The paper's claims with all that is stored for and against them."""
     tables = [t for dataset in DATASETS for t in load_tables(results, dataset)]
-    parts = ["# The paper's claims, checked", _INTRODUCTION, _coverage(tables), _glance(tables), findings(tables)]
+    parts = [
+        "# The paper's claims, checked",
+        _INTRODUCTION,
+        _coverage(tables),
+        _glance(tables),
+        _closest(tables),
+        findings(tables),
+    ]
     path = results / "README.md"
     replace(path, ("\n\n".join(part for part in parts if part) + "\n").encode())
     return path
@@ -155,6 +162,17 @@ def _glance(tables: Sequence[Table]) -> str:
         if t.entries
     ]
     return "\n".join([head, "|---|" + "--:|" * (len(ORDER) + 1), *rows]) if rows else ""
+
+
+def _closest(tables: Sequence[Table]) -> str:
+    """Who comes how close to the grid's best without a grid."""
+    head = "| behind the grid's best, without a grid | tables | mean | worst |\n|---|--:|--:|---|"
+    rows = [
+        f"| {c.line} | {len(c.gaps)} | {100 * sum(c.gaps) / len(c.gaps):+.1f} pp | "
+        f"{100 * max(c.gaps):+.1f} pp at {c.worst} |"
+        for c in closeness(tables)
+    ]
+    return "\n".join([head, *rows]) if rows else ""
 
 
 def _both(table: Table, name: str) -> str:
