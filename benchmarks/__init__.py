@@ -1,13 +1,14 @@
-"""How fast is Headwater, against what a user would pick instead and against what the machine can do?
+"""How fast is Headwater, against what a user would pick instead and against what the machine can
+do?
 
-``python -m benchmarks`` (``make bench``) answers in one run, with ratios. Every contender runs in processes of
-its own, the peers in virtual environments of their own that the command sets up; all do the same work, their
-results are compared before anything is timed, and their rounds take turns, so that a machine that slows down
-slows everybody down.
+``python -m benchmarks`` (``make bench``) answers in one run, with ratios. Every contender runs in
+processes of its own, the peers in virtual environments of their own that the command sets up; all
+do the same work, their results are compared before anything is timed, and their rounds take turns,
+so that a machine that slows down slows everybody down.
 
 | file | concept |
 |---|---|
-| `workloads` | what is computed: network, clients, samples, batches; the data and first weights as files |
+| `workloads` | what is computed: network, clients, samples, batches; data and first weights |
 | `networks` | the networks and losses, in PyTorch |
 | `reference` | the right answer of one round, in double precision |
 | `contenders` | who takes part: peers, the limit of the machine, Headwater; and what each can do |

@@ -16,16 +16,26 @@ def arguments(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     names = [workload.name for workload in WORKLOADS]
     peers = [contender.name for contender in CONTENDERS if contender.kind is Kind.PEER]
-    parser.add_argument("--only", metavar="WORKLOADS", default=",".join(names), help=f"some of {','.join(names)}")
     parser.add_argument(
-        "--peers", metavar="PEERS", default=",".join(peers), help=f"some of {','.join(peers)}, or none"
+        "--only", metavar="WORKLOADS", default=",".join(names), help=f"some of {','.join(names)}"
     )
     parser.add_argument(
-        "--quick", action="store_true", help="few clients and rounds: shows that it works, not how fast"
+        "--peers",
+        metavar="PEERS",
+        default=",".join(peers),
+        help=f"some of {','.join(peers)}, or none",
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="few clients and rounds: shows that it works, not how fast",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument(
-        "--out", type=Path, default=Path("runs/bench"), help="folder of results.json, table.md, bench.png"
+        "--out",
+        type=Path,
+        default=Path("runs/bench"),
+        help="folder of results.json, table.md, bench.png",
     )
     options = parser.parse_args(words)
     options.only = chosen(parser, "--only", options.only, names)
@@ -33,8 +43,11 @@ def arguments(words: list[str]) -> argparse.Namespace:
     return options
 
 
-def chosen(parser: argparse.ArgumentParser, option: str, text: str, allowed: list[str]) -> list[str]:
-    """The names in a comma-separated list; an unknown one ends the program with the list of those that exist."""
+def chosen(
+    parser: argparse.ArgumentParser, option: str, text: str, allowed: list[str]
+) -> list[str]:
+    """The names in a comma-separated list; an unknown one ends the program with the list of those
+    that exist."""
     names = [name for name in text.split(",") if name]
     for name in names:
         if name not in allowed:
@@ -43,11 +56,16 @@ def chosen(parser: argparse.ArgumentParser, option: str, text: str, allowed: lis
 
 
 def run(
-    workloads: list[Workload], contenders: list[Contender], settings: Settings, command: str, folder: Path
+    workloads: list[Workload],
+    contenders: list[Contender],
+    settings: Settings,
+    command: str,
+    folder: Path,
 ) -> results.Report:
     """Measure one workload after the other, telling on standard error what is going on.
 
-    The report so far is written after every workload, so that a run that is stopped has not been for nothing.
+    The report so far is written after every workload, so that a run that is stopped has not been
+    for nothing.
     """
 
     def say(text: str) -> None:
@@ -72,14 +90,18 @@ def write(report: results.Report, folder: Path) -> None:
 def main(words: list[str]) -> None:
     """The whole command."""
     options = arguments(words)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # as on Ctrl-C: sleeping contenders are ended too
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit("ended")
+    )  # as on Ctrl-C: sleeping contenders are ended too
     workloads = [workload for workload in WORKLOADS if workload.name in options.only]
     contenders = [c for c in CONTENDERS if c.kind is not Kind.PEER or c.name in options.peers]
     settings = Settings()
     if options.quick:
         workloads = [workload.quick() for workload in workloads]
         settings = Settings(turns=2, turn=0.1, budget=10.0, patience=180.0)
-    report = run(workloads, contenders, settings, " ".join(["python -m benchmarks", *words]), options.out)
+    report = run(
+        workloads, contenders, settings, " ".join(["python -m benchmarks", *words]), options.out
+    )
     print(report.as_json() if options.json else table.markdown(report))
     print(f"written to {options.out}/", file=sys.stderr)
 

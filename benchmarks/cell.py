@@ -1,7 +1,8 @@
 """``python -m benchmarks.cell``: one run of the paper's CIFAR-10 table, as far as its speed goes.
 
-On one core, one thread, as the table's runs are: how long loading, partitioning and testing take, how long a round
-takes, and how long plain SGD takes over the same samples (forward, backward, step; nothing else), in turns.
+On one core, one thread, as the table's runs are: how long loading, partitioning and testing take,
+how long a round takes, and how long plain SGD takes over the same samples (forward, backward, step;
+nothing else), in turns.
 """
 
 import argparse
@@ -15,15 +16,15 @@ import torch
 from torch import nn
 
 from benchmarks import machine
-from headwater.engines import choose
-from headwater.evaluation import evaluate
-from headwater.federation import Federation
-from headwater.learner import State, step
-from headwater.ledger import Ledger
-from headwater.problem import Problem, chunks
-from headwater.strategies import Uniform
-from headwater.tasks import Cifar10Task
-from headwater.work import Plan, Work
+from headwater.experiments.tasks import Cifar10Task
+from headwater.learning.algorithm import State, step
+from headwater.learning.engines import choose
+from headwater.learning.evaluation import evaluate
+from headwater.learning.federation import Federation
+from headwater.learning.problem import Problem, chunks
+from headwater.ledger.ledger import Ledger
+from headwater.ledger.orders import Plan, Work
+from headwater.ledger.strategies import Uniform
 
 Round = Callable[[Work], None]
 TASK = Cifar10Task.defaults
@@ -37,7 +38,9 @@ def seconds(do: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def beside_the_rounds(task: Cifar10Task, historical: float) -> tuple[Federation, Ledger, dict[str, float]]:
+def beside_the_rounds(
+    task: Cifar10Task, historical: float
+) -> tuple[Federation, Ledger, dict[str, float]]:
     """What a run needs before and besides its rounds, and how many seconds each part takes."""
     found = {"loading": seconds(lambda: task.data)}
     start = time.perf_counter()
@@ -45,7 +48,9 @@ def beside_the_rounds(task: Cifar10Task, historical: float) -> tuple[Federation,
     ledger = Ledger.weigh(federation.holdings(TASK.rounds, 0), Uniform())
     found["partition and ledger"] = time.perf_counter() - start
     assert federation.test is not None
-    found[f"{TASK.tests} tests"] = TASK.tests * seconds(partial(evaluate, task.model(0), federation.test))
+    found[f"{TASK.tests} tests"] = TASK.tests * seconds(
+        partial(evaluate, task.model(0), federation.test)
+    )
     return federation, ledger, found
 
 
@@ -98,25 +103,32 @@ def measure(data_dir: Path | None, historical: float, rounds: int) -> list[str]:
     medians = {name: statistics.median(of) for name, of in times.items()}
     whole = sum(beside.values()) + TASK.rounds * medians["Headwater"]
     return [
-        f"T = {TASK.rounds}, E = {TASK.local_steps}, K = {TASK.batch_size}, {work.samples.size} samples a round:",
+        f"T = {TASK.rounds}, E = {TASK.local_steps}, K = {TASK.batch_size}, {work.samples.size} "
+        "samples a round:",
         *(
             f"{name}: {1e3 * m:.0f} ms, Headwater takes {medians['Headwater'] / m:.2f}×"
             for name, m in medians.items()
         ),
-        f"a run takes {whole:.0f} s, of which {100 * sum(beside.values()) / whole:.1f} % beside the rounds: "
-        + ", ".join(f"{name} {s:.1f} s" for name, s in beside.items()),
+        f"a run takes {whole:.0f} s, of which {100 * sum(beside.values()) / whole:.1f} % beside "
+        "the rounds: " + ", ".join(f"{name} {s:.1f} s" for name, s in beside.items()),
     ]
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cell", description=__doc__)
-    parser.add_argument("--data-dir", type=Path, help="where data sets are; default: the user's cache")
-    parser.add_argument("--historical", type=float, default=0.2, help="fraction of historical samples")
+    parser.add_argument(
+        "--data-dir", type=Path, help="where data sets are; default: the user's cache"
+    )
+    parser.add_argument(
+        "--historical", type=float, default=0.2, help="fraction of historical samples"
+    )
     parser.add_argument("--rounds", type=int, default=40, help="rounds to time")
     options = parser.parse_args()
     lines = measure(options.data_dir, options.historical, options.rounds)
-    command = f"python -m benchmarks.cell --historical {options.historical:g} --rounds {options.rounds}"
+    command = (
+        f"python -m benchmarks.cell --historical {options.historical:g} --rounds {options.rounds}"
+    )
     print("\n".join([*lines, f"Measured by {machine.describe(command).words()}."]))
 
 

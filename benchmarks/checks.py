@@ -14,9 +14,9 @@ from benchmarks.reference import Reference, one_round
 from benchmarks.runner import Failure
 from benchmarks.workloads import Role, Streams, Workload
 
-# Single precision agrees to 1e-6 on smooth losses. Where a ReLU's input is zero to within rounding, one
-# contender passes the gradient and another does not: with the convolutional network that moves the outcome by
-# up to 0.5 %. A client forgotten, a wrong weight or batch moves it by more than 1 %.
+# Single precision agrees to 1e-6 on smooth losses. Where a ReLU's input is zero to within rounding,
+# one contender passes the gradient and another does not: with the convolutional network that moves
+# the outcome by up to 0.5 %. A client forgotten, a wrong weight or batch moves it by more than 1 %.
 TOLERANCE = 0.01
 
 Ask = Callable[[int, Path], None]  # do so many rounds and save the model there
@@ -24,7 +24,8 @@ Ask = Callable[[int, Path], None]  # do so many rounds and save the model there
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a contender gave: its models, and the rows it took in the last round, if it draws them itself."""
+    """What a contender gave: its models, and the rows it took in the last round, if it draws them
+    itself."""
 
     models: list[list[Array]]
     rows: Array | None
@@ -55,13 +56,15 @@ def require(error: float) -> None:
 
 
 def rows_beside(saved: Path) -> Path:
-    """Where a contender that draws its own mini-batches says which rows it took: clients × steps × batch."""
+    """Where a contender that draws its own mini-batches says which rows it took: clients × steps ×
+    batch."""
     return saved.with_suffix(".rows.npy")
 
 
 @dataclass
 class OneRound:
-    """The first round, on the prescribed mini-batches or, for who draws, on those that were drawn."""
+    """The first round, on the prescribed mini-batches or, for who draws, on those that were
+    drawn."""
 
     job: Job
 
@@ -69,7 +72,9 @@ class OneRound:
     def rows(self) -> Array:
         """The prescribed mini-batches."""
         workload = self.job.workload
-        of_client = np.arange(workload.steps * workload.batch).reshape(workload.steps, workload.batch)
+        of_client = np.arange(workload.steps * workload.batch).reshape(
+            workload.steps, workload.batch
+        )
         return np.arange(workload.clients)[:, None, None] * workload.samples + of_client
 
     @cached_property
@@ -78,18 +83,22 @@ class OneRound:
         return self.answer(self.rows)
 
     def answer(self, rows: Array) -> Reference:
-        """The right answer for these mini-batches; clients have equally many samples and so equal shares."""
+        """The right answer for these mini-batches; clients have equally many samples and so equal
+        shares."""
         clients = self.job.workload.clients
         return one_round(self.job, self.job.weights, rows, np.full(clients, 1 / clients))
 
     def error(self, evidence: Evidence) -> float:
         """Of the model after one round."""
         drawn = self.rows if evidence.rows is None else evidence.rows
-        right = self.prescribed if np.array_equal(drawn, self.rows) else self.answer(self.valid(drawn))
+        right = (
+            self.prescribed if np.array_equal(drawn, self.rows) else self.answer(self.valid(drawn))
+        )
         return right.error(evidence.models[0])
 
     def valid(self, rows: Array) -> Array:
-        """Every mini-batch as large as prescribed, without repetition, from the client's own rows."""
+        """Every mini-batch as large as prescribed, without repetition, from the client's own
+        rows."""
         workload = self.job.workload
         if rows.shape != (workload.clients, workload.steps, workload.batch):
             raise Failure(f"drew mini-batches of shape {rows.shape}")
@@ -102,7 +111,8 @@ class OneRound:
 
 @dataclass
 class StreamedRound:
-    """A round when the memories have long been full: the drawn rows obey the rules, and the step is right."""
+    """A round when the memories have long been full: the drawn rows obey the rules, and the step is
+    right."""
 
     job: Job
     workload: Streams
@@ -134,7 +144,10 @@ class StreamedRound:
             Role.FIFO: (arrived - self.workload.capacity, arrived),
             Role.RESERVOIR: (0, arrived),
         }[role]
-        if rows.shape != (self.workload.steps, self.workload.batch) or not (np.diff(np.sort(rows)) > 0).all():
+        if (
+            rows.shape != (self.workload.steps, self.workload.batch)
+            or not (np.diff(np.sort(rows)) > 0).all()
+        ):
             raise Failure(f"client {client} drew mini-batches of shape {rows.shape} or a row twice")
         if numbers.min() < oldest or numbers.max() >= end:
             raise Failure(f"client {client} ({role.value}) drew a row that is not in its memory")

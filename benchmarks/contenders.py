@@ -57,16 +57,34 @@ class Contender:
         return able and (workload.steps == 1 or not self.one_step_only)
 
     def comparable(self, workload: Workload) -> bool:
-        """Whether its outcome can be checked: bare steps draw nothing, they only do as many as the others."""
+        """Whether its outcome can be checked: bare steps draw nothing, they only do as many as the
+        others."""
         return self.kind is not Kind.LIMIT or not isinstance(workload, Streams)
 
     def command(self, folder: Path) -> list[str]:
-        """The command line that starts it on the workload in that folder; sets the environment up if need be."""
-        python = sys.executable if self.environment is None else str(environments.interpreter(self.environment))
+        """The command line that starts it on the workload in that folder; sets the environment up
+        if need be."""
+        python = (
+            sys.executable
+            if self.environment is None
+            else str(environments.interpreter(self.environment))
+        )
         launcher: list[str] = []
         if self.process_a_core:
-            launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={cores()}"]
-        return [python, *launcher, "-m", f"benchmarks.peers.{self.module}", str(folder), *self.arguments]
+            launcher = [
+                "-m",
+                "torch.distributed.run",
+                "--standalone",
+                f"--nproc-per-node={cores()}",
+            ]
+        return [
+            python,
+            *launcher,
+            "-m",
+            f"benchmarks.peers.{self.module}",
+            str(folder),
+            *self.arguments,
+        ]
 
 
 def cores() -> int:
@@ -78,10 +96,22 @@ CONTENDERS = (
     Contender("headwater", "Headwater", Kind.OURS, "headwater", streams=True),
     Contender("pfl", "pfl-research, one process", Kind.PEER, "pfl", environment="pfl"),
     Contender(
-        "pfl-cores", "pfl-research, a process a core", Kind.PEER, "pfl", environment="pfl", process_a_core=True
+        "pfl-cores",
+        "pfl-research, a process a core",
+        Kind.PEER,
+        "pfl",
+        environment="pfl",
+        process_a_core=True,
     ),
     Contender("fedjax", "FedJAX", Kind.PEER, "fedjax", ("jit",), environment="fedjax"),
-    Contender("fedjax-cores", "FedJAX, a device a core", Kind.PEER, "fedjax", ("pmap",), environment="fedjax"),
+    Contender(
+        "fedjax-cores",
+        "FedJAX, a device a core",
+        Kind.PEER,
+        "fedjax",
+        ("pmap",),
+        environment="fedjax",
+    ),
     Contender(
         "flower",
         "Flower simulation, an actor a core",
@@ -91,9 +121,30 @@ CONTENDERS = (
         variables=QUIET_FLOWER,
     ),
     Contender("loop", "plain PyTorch loop", Kind.PEER, "loop"),
-    Contender("stream-loop", "hand-written PyTorch loop", Kind.PEER, "stream_loop", streams=True, plain=False),
-    Contender("steps", "limit: bare SGD steps, a process a core", Kind.LIMIT, "limit", ("steps",), streams=True),
-    Contender("fused", "limit: bare fused pass, one core", Kind.LIMIT, "limit", ("fused",), one_step_only=True),
+    Contender(
+        "stream-loop",
+        "hand-written PyTorch loop",
+        Kind.PEER,
+        "stream_loop",
+        streams=True,
+        plain=False,
+    ),
+    Contender(
+        "steps",
+        "limit: bare SGD steps, a process a core",
+        Kind.LIMIT,
+        "limit",
+        ("steps",),
+        streams=True,
+    ),
+    Contender(
+        "fused",
+        "limit: bare fused pass, one core",
+        Kind.LIMIT,
+        "limit",
+        ("fused",),
+        one_step_only=True,
+    ),
     Contender(
         "fused-cores",
         "limit: bare fused pass, all cores",

@@ -1,7 +1,7 @@
 """What a round costs, counted and not timed: the same on every machine, whatever else runs on it.
 
-Seconds cannot be tested; numbers of calls and bytes can. A slow path that comes back (a call per client, a copy
-of the model per step) shows in them at once.
+Seconds cannot be tested; numbers of calls and bytes can. A slow path that comes back (a call per
+client, a copy of the model per step) shows in them at once.
 """
 
 import gc
@@ -42,8 +42,14 @@ class TensorCounter(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Do the operation and note what it made: views and changes in place make nothing."""
         made = func(*args, **(kwargs or {}))
-        given = {storage(leaf) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)}
-        new = [leaf for leaf in tree_leaves(made) if isinstance(leaf, torch.Tensor) and storage(leaf) not in given]
+        given = {
+            storage(leaf) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)
+        }
+        new = [
+            leaf
+            for leaf in tree_leaves(made)
+            if isinstance(leaf, torch.Tensor) and storage(leaf) not in given
+        ]
         self.calls += 1
         self.bytes += sum(leaf.numel() * leaf.element_size() for leaf in new)
         return made
@@ -55,7 +61,8 @@ def storage(tensor: torch.Tensor) -> int:
 
 
 class CallCounter:
-    """Counts the calls of functions in a block; the garbage collector, whose time comes by chance, waits."""
+    """Counts the calls of functions in a block; the garbage collector, whose time comes by chance,
+    waits."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -75,7 +82,8 @@ class CallCounter:
 
 
 def of_a_round(run: Callable[[int], object], few: int = 2, many: int = 6) -> Cost:
-    """The cost of a round of something that can be run for any number of rounds: set-up cancels out."""
+    """The cost of a round of something that can be run for any number of rounds: set-up cancels
+    out."""
     tensors, calls = [], []
     for rounds in (few, many):
         with TensorCounter() as tensor:

@@ -66,18 +66,25 @@ class Entry:
         return max(0.0, self.first - self.workload.checked[0] * self.median)
 
     def admit(self, check: checks.Check, folder: Path, settings: Settings) -> None:
-        """Start it, warm it up, let it sleep, and compare what it computed with the right answer."""
+        """Start it, warm it up, let it sleep, and compare what it computed with the right
+        answer."""
         try:
             command = self.contender.command(folder)
-            runner = Runner(command, self.contender.variables, folder / f"{self.contender.name}.log")
+            runner = Runner(
+                command, self.contender.variables, folder / f"{self.contender.name}.log"
+            )
             self.runner = runner
             with Watch(runner.process.pid) as watch:
                 self.versions = runner.versions(settings.patience)
-                evidence = self._collect(runner, folder / f"{self.contender.name}.npz", settings.patience)
+                evidence = self._collect(
+                    runner, folder / f"{self.contender.name}.npz", settings.patience
+                )
                 expected = self._warm_up(runner, settings)
             runner.pause()
             self.memory = watch.peak
-            self.rounds_a_turn = max(1, min(self.workload.longest_turn, round(settings.turn / expected)))
+            self.rounds_a_turn = max(
+                1, min(self.workload.longest_turn, round(settings.turn / expected))
+            )
             if self.contender.comparable(self.workload):
                 self.error = check.error(evidence)
                 checks.require(self.error)
@@ -92,7 +99,8 @@ class Entry:
         return checks.collect(self.workload, ask, saved)
 
     def _warm_up(self, runner: Runner, settings: Settings) -> float:
-        """Seconds that a round will take; of who has taken long for the first model, no more is asked."""
+        """Seconds that a round will take; of who has taken long for the first model, no more is
+        asked."""
         long = self.first > settings.slow
         return self.first if long else runner.rounds(2, settings.patience)[-1]
 

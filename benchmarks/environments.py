@@ -1,4 +1,5 @@
-"""A virtual environment per peer, pinned by ``peers/NAME.txt``; made on first use and when the pins change."""
+"""A virtual environment per peer, pinned by ``peers/NAME.txt``; made on first use and when the pins
+change."""
 
 import hashlib
 import subprocess
@@ -28,8 +29,11 @@ def interpreter(name: str) -> Path:
 
 
 def install(python: Path, pins: Path) -> None:
-    """The first pin alone, so that nothing installed after it chooses another build of it; then all."""
-    first = next(line for line in pins.read_text().splitlines() if line and not line.startswith("#"))
+    """The first pin alone, so that nothing installed after it chooses another build of it; then
+    all."""
+    first = next(
+        line for line in pins.read_text().splitlines() if line and not line.startswith("#")
+    )
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     run([*pip, first])
     run([*pip, "-r", str(pins)])

@@ -1,4 +1,5 @@
-"""``python -m benchmarks.growth``: how the cost of a round grows with clients, model size and memory capacity.
+"""``python -m benchmarks.growth``: how the cost of a round grows with clients, model size and
+memory capacity.
 
 Straight lines on log paper: slope 1 is cost in proportion, slope 0 is cost that does not change.
 """
@@ -74,7 +75,12 @@ def markdown(found: dict[str, list[Measured]], curves: list[Curve], where: machi
             "|---|---|---|---|",
         ]
         for p in points:
-            cells = [f"{p.x:,}", seconds(p.seconds), number(1 / p.seconds), f"{p.memory / 2**20:,.0f} MB"]
+            cells = [
+                f"{p.x:,}",
+                seconds(p.seconds),
+                number(1 / p.seconds),
+                f"{p.memory / 2**20:,.0f} MB",
+            ]
             parts.append("| " + " | ".join(cells) + " |")
         ends = ", ".join(f"{of} {slope(points, of):.2f}" for of in ("seconds", "memory"))
         parts += ["", f"Slope between the last two points: {ends}.", ""]
@@ -96,7 +102,9 @@ def draw(found: dict[str, list[Measured]], curves: list[Curve], path: Path) -> N
         for curve in group:
             points = found[key(curve)]
             x = [p.x for p in points]
-            panels[0][column].loglog(x, [p.seconds for p in points], "o-", markersize=4, label=curve.title)
+            panels[0][column].loglog(
+                x, [p.seconds for p in points], "o-", markersize=4, label=curve.title
+            )
             panels[1][column].loglog(x, [p.memory / 2**20 for p in points], "o-", markersize=4)
         panels[0][column].legend(frameon=False, fontsize=9)
         panels[1][column].set_xlabel(axis)
@@ -114,8 +122,12 @@ def main(words: list[str]) -> None:
     """Measure all curves, write the tables, the picture and the numbers."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__)
     parser.add_argument("--largest", type=int, default=10**9, help="leave out points beyond this")
-    parser.add_argument("--turn", type=float, default=1.0, help="seconds of rounds to time at each point")
-    parser.add_argument("--out", type=Path, default=Path("runs/growth"), help="folder of growth.json, .md, .png")
+    parser.add_argument(
+        "--turn", type=float, default=1.0, help="seconds of rounds to time at each point"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs/growth"), help="folder of growth.json, .md, .png"
+    )
     options = parser.parse_args(words)
     curves = [shortened(curve, options.largest) for curve in CURVES]
     found: dict[str, list[Measured]] = {}
@@ -124,7 +136,9 @@ def main(words: list[str]) -> None:
         for done, curve in enumerate(curves, 1):
             found[key(curve)] = []
             for x, point in curve.points.items():
-                found[key(curve)].append(Measured(x, *measure(point, options.turn, Path(folder) / "log")))
+                found[key(curve)].append(
+                    Measured(x, *measure(point, options.turn, Path(folder) / "log"))
+                )
                 print(f"{key(curve)}: {found[key(curve)][-1]}", file=sys.stderr, flush=True)
             write(found, curves[:done], where, options.out)
     print(markdown(found, curves, where))
@@ -132,15 +146,23 @@ def main(words: list[str]) -> None:
 
 def shortened(curve: Curve, largest: int) -> Curve:
     """Without the points beyond the largest; two are kept at least."""
-    kept = {x: point for place, (x, point) in enumerate(curve.points.items()) if place < 2 or x <= largest}
+    kept = {
+        x: point
+        for place, (x, point) in enumerate(curve.points.items())
+        if place < 2 or x <= largest
+    }
     return dataclasses.replace(curve, points=kept)
 
 
-def write(found: dict[str, list[Measured]], curves: list[Curve], where: machine.Machine, folder: Path) -> None:
+def write(
+    found: dict[str, list[Measured]], curves: list[Curve], where: machine.Machine, folder: Path
+) -> None:
     """The numbers for programs, for readers and for the eye."""
     folder.mkdir(parents=True, exist_ok=True)
     numbers = {name: [asdict(point) for point in points] for name, points in found.items()}
-    (folder / "growth.json").write_text(json.dumps({"machine": asdict(where), "curves": numbers}, indent=1))
+    (folder / "growth.json").write_text(
+        json.dumps({"machine": asdict(where), "curves": numbers}, indent=1)
+    )
     (folder / "growth.md").write_text(markdown(found, curves, where))
     draw(found, curves, folder / "growth.png")
 

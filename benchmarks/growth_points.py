@@ -14,7 +14,8 @@ class Point:
     Attributes:
         hidden: units of the hidden layer; 0: logistic regression.
         batch: of a local step; None: the whole memory. steps: local steps, E.
-        arriving: new samples a round into a memory of ``capacity``; 0: all are there from the beginning.
+        arriving: new samples a round into a memory of ``capacity``; 0: all are there from the
+        beginning.
     """
 
     clients: int
@@ -65,6 +66,12 @@ CURVES = (
     Curve("batches of 2, E = 5", "clients", {m: Point(m, 4, batch=2, steps=5) for m in DECADES}),
     Curve("E = 1", "parameters", {(p := sized(h, 1)).parameters: p for h in HIDDEN}),
     Curve("E = 5", "parameters", {(p := sized(h, 5)).parameters: p for h in HIDDEN}),
-    Curve("whole memory", "samples in memory, 100 clients", {c: streaming(c, None) for c in CAPACITIES}),
-    Curve("batches of 32", "samples in memory, 100 clients", {c: streaming(c, 32) for c in CAPACITIES}),
+    Curve(
+        "whole memory",
+        "samples in memory, 100 clients",
+        {c: streaming(c, None) for c in CAPACITIES},
+    ),
+    Curve(
+        "batches of 32", "samples in memory, 100 clients", {c: streaming(c, 32) for c in CAPACITIES}
+    ),
 )

@@ -26,7 +26,9 @@ class Job:
 
 def write(workload: Workload, weights: list[Array], folder: Path, seed: int = 0) -> None:
     """Put the workload where the runners read it; the data are random."""
-    x, y = inputs(workload.network, workload.first_row(workload.clients), np.random.default_rng(seed))
+    x, y = inputs(
+        workload.network, workload.first_row(workload.clients), np.random.default_rng(seed)
+    )
     np.save(folder / "x.npy", x)
     np.save(folder / "y.npy", y)
     np.savez(folder / "weights.npz", *weights)
@@ -59,5 +61,7 @@ def inputs(network: str, rows: int, random: np.random.Generator) -> tuple[Array,
     if network == "digits":
         return random.standard_normal((rows, 784), dtype=np.float32), random.integers(0, 62, rows)
     if network == "images":
-        return random.standard_normal((rows, 3, 32, 32), dtype=np.float32), random.integers(0, 10, rows)
+        return random.standard_normal((rows, 3, 32, 32), dtype=np.float32), random.integers(
+            0, 10, rows
+        )
     return random.integers(0, 100, (rows, 80)), random.integers(0, 100, rows)

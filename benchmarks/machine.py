@@ -22,7 +22,8 @@ class Machine:
     def words(self) -> str:
         """One line for people."""
         return (
-            f"`{self.command}`, {self.date}; {self.processor}, {self.cores} cores, {self.memory_gb:.0f} GB, "
+            f"`{self.command}`, {self.date}; {self.processor}, {self.cores} cores, "
+            f"{self.memory_gb:.0f} GB, "
             f"{self.system}, Python {self.python}"
         )
 
@@ -47,5 +48,9 @@ def processor(information: str) -> str:
     >>> processor("vendor_id : A\\nmodel name\\t: Fast 3000\\nmodel name\\t: Fast 3000\\n")
     'Fast 3000'
     """
-    names = (line.partition(":")[2].strip() for line in information.splitlines() if line.startswith("model name"))
+    names = (
+        line.partition(":")[2].strip()
+        for line in information.splitlines()
+        if line.startswith("model name")
+    )
     return next(names, platform.machine())

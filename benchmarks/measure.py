@@ -1,7 +1,8 @@
 """Check that all contenders compute the same, then time their rounds in turns.
 
-A turn is a handful of rounds of one contender while all others sleep. The limit of the machine is measured in
-turns of its own before and after, so that a machine that changed its speed in between is seen.
+A turn is a handful of rounds of one contender while all others sleep. The limit of the machine is
+measured in turns of its own before and after, so that a machine that changed its speed in between
+is seen.
 """
 
 import tempfile
@@ -18,7 +19,9 @@ from benchmarks.workloads import Workload
 Say = Callable[[str], None]
 
 
-def measure(workload: Workload, contenders: Iterable[Contender], settings: Settings, say: Say) -> list[Entry]:
+def measure(
+    workload: Workload, contenders: Iterable[Contender], settings: Settings, say: Say
+) -> list[Entry]:
     """All contenders that take the workload on, in the order given."""
     say(workload.title)
     entries = [Entry(contender, workload) for contender in contenders if contender.takes(workload)]
@@ -49,7 +52,11 @@ def verdict(entry: Entry) -> str:
     """What came of the comparison, in words."""
     if entry.failure is not None:
         return f"out: {entry.failure}"
-    return "ready, nothing to compare" if entry.error is None else f"computes the same, off by {entry.error:.1e}"
+    return (
+        "ready, nothing to compare"
+        if entry.error is None
+        else f"computes the same, off by {entry.error:.1e}"
+    )
 
 
 def take_turns(entries: list[Entry], settings: Settings, say: Say) -> None:

@@ -27,13 +27,15 @@ def parent_of(pid: int) -> int | None:
 
 
 def born(pid: int) -> str | None:
-    """When the process started, in ticks: tells it from a later one with the same id. None when it has gone."""
+    """When the process started, in ticks: tells it from a later one with the same id. None when it
+    has gone."""
     fields = status(pid)
     return fields[19] if fields else None
 
 
 def status(pid: int) -> list[str]:
-    """Fields of /proc/PID/stat after the name, which stands in parentheses and may hold anything."""
+    """Fields of /proc/PID/stat after the name, which stands in parentheses and may hold
+    anything."""
     try:
         return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -55,7 +57,8 @@ def of_tree(root: int) -> int:
 
 
 class Watch:
-    """Samples the memory of a tree of processes while the block runs; ``peak`` holds the largest sum seen."""
+    """Samples the memory of a tree of processes while the block runs; ``peak`` holds the largest
+    sum seen."""
 
     def __init__(self, root: int, interval: float = 0.1) -> None:
         self.root, self.interval = root, interval
@@ -74,7 +77,10 @@ class Watch:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._over.set()
         self._thread.join()

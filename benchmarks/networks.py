@@ -36,7 +36,8 @@ def images() -> nn.Module:
 
 
 class Characters(nn.Module):
-    """226,180 parameters: two layers of a plain recurrent network that guess the character after a window."""
+    """226,180 parameters: two layers of a plain recurrent network that guess the character after a
+    window."""
 
     def __init__(self) -> None:
         super().__init__()

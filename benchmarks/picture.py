@@ -1,4 +1,5 @@
-"""The report as a picture: a panel a workload, a bar a contender, seconds a round on a logarithmic scale."""
+"""The report as a picture: a panel a workload, a bar a contender, seconds a round on a logarithmic
+scale."""
 
 from pathlib import Path
 
@@ -21,15 +22,23 @@ def draw(report: Report, path: Path) -> None:
     """Write the picture to a file."""
     columns = min(2, len(report.results))
     rows = -(-len(report.results) // columns)
-    figure, panels = pyplot.subplots(rows, columns, figsize=(7.5 * columns, 3.1 * rows), squeeze=False)
+    figure, panels = pyplot.subplots(
+        rows, columns, figsize=(7.5 * columns, 3.1 * rows), squeeze=False
+    )
     for axes, result in zip(panels.flat, report.results, strict=False):
         panel(axes, result)
     for axes in list(panels.flat)[len(report.results) :]:
         axes.set_visible(False)
     machine = report.machine
-    figure.suptitle("Seconds a round, logarithmic: shorter is better", fontsize=14, x=0.01, ha="left")
+    figure.suptitle(
+        "Seconds a round, logarithmic: shorter is better", fontsize=14, x=0.01, ha="left"
+    )
     figure.text(
-        0.01, 0.002, f"{machine.processor}, {machine.cores} cores, {machine.date}", fontsize=8, color="#555555"
+        0.01,
+        0.002,
+        f"{machine.processor}, {machine.cores} cores, {machine.date}",
+        fontsize=8,
+        color="#555555",
     )
     figure.tight_layout(rect=(0, 0.015, 1, 0.985))
     figure.savefig(path, dpi=120)
@@ -39,7 +48,8 @@ def draw(report: Report, path: Path) -> None:
 def panel(axes: Axes, result: Result) -> None:
     """One workload; the fastest on top."""
     lines = sorted(
-        (line for line in result.lines if line.median is not None), key=lambda line: -(line.median or 0.0)
+        (line for line in result.lines if line.median is not None),
+        key=lambda line: -(line.median or 0.0),
     )
     for place, line in enumerate(lines):
         bar(axes, place, line)
@@ -48,7 +58,9 @@ def panel(axes: Axes, result: Result) -> None:
         label.set_fontweight("bold" if line.kind == Kind.OURS.value else "normal")
     missing = [line.title for line in result.lines if line.median is None]
     if missing:
-        axes.set_xlabel(f"not measured: {', '.join(missing)}", fontsize=8, color="#555555", loc="left")
+        axes.set_xlabel(
+            f"not measured: {', '.join(missing)}", fontsize=8, color="#555555", loc="left"
+        )
     frame(axes, [line.median or 0.0 for line in lines])
     axes.set_title(result.workload.title, fontsize=11, loc="left")
 

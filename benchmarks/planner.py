@@ -1,12 +1,13 @@
 """``python -m benchmarks.planner``: the exact minimiser of the bound against general solvers.
 
-Each solver gets the same federation: M clients, half of them fresh, sizes over two orders of magnitude, a fifth of
-the samples historical, c2/c1 = 0.75/√(M − M_hist), which is the 0.15 of CIFAR-10 at 50 clients and grows as the
-paper's formula has it. It runs in a process of its own, for a limited time. Seconds are wall-clock for the whole
-answer, from arrays to importances, imports aside; the shortest of some repeats for those that take less than two.
+Each solver gets the same federation: M clients, half of them fresh, sizes over two orders of
+magnitude, a fifth of the samples historical, c2/c1 = 0.75/√(M − M_hist), which is the 0.15 of
+CIFAR-10 at 50 clients and grows as the paper's formula has it. It runs in a process of its own, for
+a limited time. Seconds are wall-clock for the whole answer, from arrays to importances, imports
+aside; the shortest of some repeats for those that take less than two.
 
-The gap is (ψ(p) − L)/L for a lower bound L on all ψ that weak duality gives: for any x, z with √(Σ x²/v) ≤ c1 and
-√(Σ n z²) ≤ c2, min(x + z) ≤ ψ. So no answer, ours included, is taken for granted.
+The gap is (ψ(p) − L)/L for a lower bound L on all ψ that weak duality gives: for any x, z with √(Σ
+x²/v) ≤ c1 and √(Σ n z²) ≤ c2, min(x + z) ≤ ψ. So no answer, ours included, is taken for granted.
 """
 
 from __future__ import annotations
@@ -88,14 +89,21 @@ def slsqp(given: Federation, _limit: float) -> Floats:
 
     total = {"type": "eq", "fun": lambda p: p.sum() - 1, "jac": lambda p: np.ones_like(p)}
     answer = minimize(
-        _value_and_slope, given.sizes, (given,), "SLSQP", jac=True, bounds=[(0, 1)] * given.samples.size,
-        constraints=[total], options={"maxiter": 1000, "ftol": 1e-14},
-    )  # fmt: skip
+        _value_and_slope,
+        given.sizes,
+        (given,),
+        "SLSQP",
+        jac=True,
+        bounds=[(0, 1)] * given.samples.size,
+        constraints=[total],
+        options={"maxiter": 1000, "ftol": 1e-14},
+    )
     return np.asarray(answer.x)
 
 
 def projected_gradient(given: Federation, limit: float) -> Floats:
-    """From Uniform, with a step that doubles when it works and halves when not; it ends where nothing moves."""
+    """From Uniform, with a step that doubles when it works and halves when not; it ends where
+    nothing moves."""
     p, step, start = given.sizes, 1.0, time.perf_counter()
     value, slope = _value_and_slope(p, given)
     while step > 1e-18 and time.perf_counter() - start < 0.95 * limit:
@@ -139,19 +147,23 @@ class Cell:
         seconds = "" if self.seconds is None else f"{self.seconds:.4f}"
         gap = "" if self.gap is None else f"{self.gap:.0e}"
         bound = "any target" if self.aimed else "ψ"
-        return (
-            f"| {self.clients:>10,} | {bound:<10} | {self.solver:<18} | {seconds:>8} | {gap:>6} | {self.remark} |"
-        )
+        who = f"| {self.clients:>10,} | {bound:<10} | {self.solver:<18}"
+        return f"{who} | {seconds:>8} | {gap:>6} | {self.remark} |"
 
 
 CELLS = [Cell(clients, False, solver) for clients in (50, 3_597, 100_000) for solver in SOLVERS]
 CELLS += [Cell(clients, False, "Headwater") for clients in (1_000_000, 10_000_000)]
-CELLS += [Cell(clients, True, solver) for clients in (50, 3_597, 100_000) for solver in ("Headwater", "Clarabel")]
+CELLS += [
+    Cell(clients, True, solver)
+    for clients in (50, 3_597, 100_000)
+    for solver in ("Headwater", "Clarabel")
+]
 CELLS += [Cell(1_000_000, True, "Headwater")]
 
 
 def work(cell: Cell, limit: float, answer: Connection) -> None:
-    """In a process of its own: solve once, or until two seconds are over, and send seconds and importances."""
+    """In a process of its own: solve once, or until two seconds are over, and send seconds and
+    importances."""
     given, solver = federation(cell.clients, cell.aimed), SOLVERS[cell.solver]
     solver(federation(10, cell.aimed), limit)  # so that all is imported
     answer.send("ready")
@@ -183,12 +195,17 @@ def measure(cell: Cell, limit: float) -> Cell:
 
 
 def gap(cell: Cell, p: Floats) -> float:
-    """How far above the least possible; for a target above our own answer, which the tests certify."""
+    """How far above the least possible; for a target above our own answer, which the tests
+    certify."""
     given, p = federation(cell.clients, cell.aimed), np.maximum(p, 0)
     p /= p.sum()
     if cell.aimed:
-        best = optimal_for_target(given.samples, given.fresh, given.target, given.prices).terms.total
-        return bound_terms(p, given.samples, given.fresh, given.prices, given.target).total / best - 1
+        best = optimal_for_target(
+            given.samples, given.fresh, given.target, given.prices
+        ).terms.total
+        return (
+            bound_terms(p, given.samples, given.fresh, given.prices, given.target).total / best - 1
+        )
     best = lower_bound(given)
     return (bound(p, given.samples, given.fresh, c1=1.0, c2=given.prices.ratio) - best) / best
 
@@ -202,14 +219,22 @@ def lower_bound(given: Federation) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.planner", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.planner", description=__doc__.partition("\n")[0]
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--limit", type=float, default=60.0, help="seconds that each answer may take")
+    parser.add_argument(
+        "--limit", type=float, default=60.0, help="seconds that each answer may take"
+    )
     options = parser.parse_args()
     about = machine.describe(" ".join(["python -m benchmarks.planner", *sys.argv[1:]]))
     versions = {name: importlib.metadata.version(name) for name in PACKAGES}
     if not options.json:
-        print(about.words(), "; ".join(f"{name} {version}" for name, version in versions.items()), sep="\n")
+        print(
+            about.words(),
+            "; ".join(f"{name} {version}" for name, version in versions.items()),
+            sep="\n",
+        )
         print("\n| clients | bound | solver | seconds | gap | |\n|---:|---|---|---:|---:|---|")
     cells = []
     for cell in CELLS:
@@ -217,7 +242,11 @@ def main() -> None:
         if not options.json:
             print(cells[-1].row(), flush=True)
     if options.json:
-        print(json.dumps({"machine": asdict(about), "versions": versions, "cells": list(map(asdict, cells))}))
+        print(
+            json.dumps(
+                {"machine": asdict(about), "versions": versions, "cells": list(map(asdict, cells))}
+            )
+        )
 
 
 if __name__ == "__main__":

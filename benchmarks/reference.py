@@ -1,4 +1,5 @@
-"""The right answer of one round, in double precision: every client's local steps, the mean of their models."""
+"""The right answer of one round, in double precision: every client's local steps, the mean of their
+models."""
 
 from dataclasses import dataclass
 
@@ -28,8 +29,11 @@ def flat(weights: list[Array]) -> Array:
 
 
 def one_round(job: Job, weights: list[Array], batches: Array, shares: Array) -> Reference:
-    """The definition, step by step; ``batches`` has the row numbers of every client's every local step."""
-    torch.set_num_threads(1)  # threads that wait for each other cost more than they bring on tiny models
+    """The definition, step by step; ``batches`` has the row numbers of every client's every local
+    step."""
+    torch.set_num_threads(
+        1
+    )  # threads that wait for each other cost more than they bring on tiny models
     model, loss = networks.load(job.workload.network, [torch.from_numpy(w) for w in weights])
     parameters = list(model.double().parameters())
     local = [p.data for p in parameters]

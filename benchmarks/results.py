@@ -51,7 +51,9 @@ class Result:
 
     def fastest(self, kind: Kind) -> Line | None:
         """The fastest contender of that kind that was measured."""
-        measured = [line for line in self.lines if line.kind == kind.value and line.median is not None]
+        measured = [
+            line for line in self.lines if line.kind == kind.value and line.median is not None
+        ]
         return min(measured, key=lambda line: line.median or 0.0, default=None)
 
 
@@ -80,7 +82,8 @@ class Report:
 
 
 def ratios(result: Result) -> dict[str, float | str | None]:
-    """Headwater against the fastest peer (above 1: ahead) and against the limit (below 1: ahead)."""
+    """Headwater against the fastest peer (above 1: ahead) and against the limit (below 1:
+    ahead)."""
     ours, peer, limit = (result.fastest(kind) for kind in (Kind.OURS, Kind.PEER, Kind.LIMIT))
     steps = next((line for line in result.lines if line.name == "steps"), None)
     return {

@@ -44,13 +44,15 @@ class Runner:
         return found
 
     def rounds(self, number: int, patience: float, save: Path | None = None) -> list[float]:
-        """Let it do that many rounds; the seconds of each. The model after the last is saved on request."""
+        """Let it do that many rounds; the seconds of each. The model after the last is saved on
+        request."""
         self._tell({"rounds": number, "save": str(save) if save else None})
         seconds: list[float] = self._hear(patience)["seconds"]
         return seconds
 
     def pause(self) -> None:
-        """Put the whole tree of processes to sleep, so that idle loops do not disturb the others."""
+        """Put the whole tree of processes to sleep, so that idle loops do not disturb the
+        others."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -96,7 +98,9 @@ class Runner:
     def _line(self, end: float, patience: float) -> bytes:
         assert self.process.stdout is not None
         while b"\n" not in self._heard:
-            ready, _, _ = select.select([self.process.stdout], [], [], max(0.0, end - time.perf_counter()))
+            ready, _, _ = select.select(
+                [self.process.stdout], [], [], max(0.0, end - time.perf_counter())
+            )
             if not ready:
                 raise Failure(f"no answer within {patience:.0f} s")
             part = os.read(self.process.stdout.fileno(), 1 << 16)

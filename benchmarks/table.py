@@ -14,7 +14,8 @@ def markdown(report: Report) -> str:
 def summary(report: Report) -> str:
     """One line a workload: Headwater, the fastest peer, the limit."""
     lines = [
-        "| workload | Headwater | fastest peer | Headwater is | limit of the machine | Headwater takes |",
+        "| workload | Headwater | fastest peer | Headwater is | limit of the machine | Headwater "
+        "takes |",
         "|---|---|---|---|---|---|",
     ]
     for result in report.results:
@@ -43,18 +44,23 @@ def fastest(result: Result) -> str:
 
 
 def details(result: Result) -> str:
-    """Every contender of a workload, the fastest first, those that failed last and with the reason."""
+    """Every contender of a workload, the fastest first, those that failed last and with the
+    reason."""
     lines = [
-        f"**{result.workload.title}** ({result.workload.samples} samples a client, batch {result.workload.batch})",
+        f"**{result.workload.title}** ({result.workload.samples} samples a client, batch "
+        f"{result.workload.batch})",
         "",
-        "| | seconds a round | middle half (rounds) | × fastest peer | × limit | start-up | memory | off by |",
+        "| | seconds a round | middle half (rounds) | × fastest peer | × limit | start-up | memory "
+        "| off by |",
         "|---|---|---|---|---|---|---|---|",
     ]
     order = sorted(result.lines, key=lambda line: (line.median is None, line.median or 0.0))
     peer, limit = result.fastest(Kind.PEER), result.fastest(Kind.LIMIT)
     lines.extend(row(line, peer, limit) for line in order)
     drifts = [text for line in order if (text := drift(line))]
-    note = [f"The limit after all others over before them: {', '.join(drifts)}.", ""] if drifts else []
+    note = (
+        [f"The limit after all others over before them: {', '.join(drifts)}.", ""] if drifts else []
+    )
     return "\n".join([*lines, "", *note])
 
 

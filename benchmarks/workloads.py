@@ -1,9 +1,10 @@
 """What is computed: a network, its clients and their mini-batches, the same for every contender.
 
-The rows of the data belong to the clients one after the other. A client's local step e of every round takes the
-e-th run of ``batch`` rows of its own, so that contenders which read a client's data in order take the prescribed
-mini-batches without being told. A round is ``steps`` such steps of plain SGD at every client, from the same
-model, and the mean of the clients' models weighted by their numbers of samples.
+The rows of the data belong to the clients one after the other. A client's local step e of every
+round takes the e-th run of ``batch`` rows of its own, so that contenders which read a client's data
+in order take the prescribed mini-batches without being told. A round is ``steps`` such steps of
+plain SGD at every client, from the same model, and the mean of the clients' models weighted by
+their numbers of samples.
 """
 
 import dataclasses
@@ -27,7 +28,9 @@ class Workload:
 
     def __post_init__(self) -> None:
         if self.steps * self.batch > self.samples:
-            raise ValueError(f"{self.name}: {self.steps} batches of {self.batch} need over {self.samples} rows")
+            raise ValueError(
+                f"{self.name}: {self.steps} batches of {self.batch} need over {self.samples} rows"
+            )
 
     def quick(self) -> Self:
         """The same with few clients: to see that everything works, not how fast it is."""
@@ -64,10 +67,12 @@ class Role(Enum):
 
 @dataclass(frozen=True)
 class Streams(Workload):
-    """Half of the clients hold ``samples`` from the beginning; the others get ``arriving`` new ones a round.
+    """Half of the clients hold ``samples`` from the beginning; the others get ``arriving`` new ones
+    a round.
 
-    Of these, one half keeps the ``capacity`` newest, the other half a uniform choice of as many. Mini-batches are
-    drawn from the memory, of which all samples count alike. A stream ends after ``horizon`` rounds.
+    Of these, one half keeps the ``capacity`` newest, the other half a uniform choice of as many.
+    Mini-batches are drawn from the memory, of which all samples count alike. A stream ends after
+    ``horizon`` rounds.
     """
 
     arriving: int
@@ -81,7 +86,8 @@ class Streams(Workload):
 
     @property
     def checked(self) -> tuple[int, ...]:
-        """Two in a row, when the memories have long been full: the step between them is compared."""
+        """Two in a row, when the memories have long been full: the step between them is
+        compared."""
         settled = 2 * self.capacity // self.arriving
         return settled, settled + 1
 
@@ -127,6 +133,18 @@ WORKLOADS = (
     images(1),
     images(5),
     Workload("characters", "Shakespeare RNN, 20 clients, E = 1", "characters", 20, 200, 32, 1, 0.5),
-    Streams("streams", "784–1024–62 from streams, 100 clients, E = 5", "digits", 100, 200, 32, 5, 0.1, 4, 40, 160),
+    Streams(
+        "streams",
+        "784–1024–62 from streams, 100 clients, E = 5",
+        "digits",
+        100,
+        200,
+        32,
+        5,
+        0.1,
+        4,
+        40,
+        160,
+    ),
     logistic(100_000),  # last: the peers take a quarter of an hour for it
 )

@@ -1,4 +1,5 @@
-"""The benchmarks' own answers: what they compare with, what they refuse, and how a runner is spoken to."""
+"""The benchmarks' own answers: what they compare with, what they refuse, and how a runner is spoken
+to."""
 
 import doctest
 import json
@@ -11,13 +12,24 @@ import numpy as np
 import pytest
 import torch
 
-from headwater.federation import Client, Federation
-from headwater.simulation import simulate
+from headwater.learning.federation import Client, Federation
+from headwater.learning.simulation import simulate
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # the benchmarks are not part of the installed package
 
-from benchmarks import checks, counting, environments, growth, growth_points, jobs, machine, memory, results, table  # noqa: E402
+from benchmarks import (  # noqa: E402
+    checks,
+    counting,
+    environments,
+    growth,
+    growth_points,
+    jobs,
+    machine,
+    memory,
+    results,
+    table,
+)
 from benchmarks.__main__ import arguments, write  # noqa: E402
 from benchmarks.contenders import CONTENDERS, Contender, Kind  # noqa: E402
 from benchmarks.entries import Entry, Settings  # noqa: E402
@@ -26,8 +38,12 @@ from benchmarks.networks import NETWORKS  # noqa: E402
 from benchmarks.runner import Failure, Runner  # noqa: E402
 from benchmarks.workloads import WORKLOADS, Role, Streams, Workload  # noqa: E402
 
-TINY = Workload("tiny", "tiny", "logistic", clients=3, samples=8, batch=4, steps=2, learning_rate=0.5)
-STREAM = Streams("stream", "stream", "logistic", 4, 8, 4, 2, 0.5, arriving=2, capacity=6, horizon=40)
+TINY = Workload(
+    "tiny", "tiny", "logistic", clients=3, samples=8, batch=4, steps=2, learning_rate=0.5
+)
+STREAM = Streams(
+    "stream", "stream", "logistic", 4, 8, 4, 2, 0.5, arriving=2, capacity=6, horizon=40
+)
 BRISK = Settings(turns=1, turn=0.01, budget=1.0, patience=60.0)
 
 
@@ -53,7 +69,9 @@ def by_hand(job: jobs.Job, clients: list[int], shares: list[float]) -> list[np.n
     return mean
 
 
-def error_of(job: jobs.Job, clients: list[int], shares: list[float], rows: np.ndarray | None = None) -> float:
+def error_of(
+    job: jobs.Job, clients: list[int], shares: list[float], rows: np.ndarray | None = None
+) -> float:
     """What the check says of somebody who computed this."""
     return checks.OneRound(job).error(checks.Evidence([by_hand(job, clients, shares)], rows))
 
@@ -63,7 +81,8 @@ def test_the_right_answer_is_the_one_worked_out_by_hand(job: jobs.Job) -> None:
 
 
 @pytest.mark.parametrize(
-    ("clients", "shares"), [([0, 1], [0.5, 0.5]), ([0, 1, 2], [0.3, 0.3, 0.3]), ([0, 0, 1], [1 / 3] * 3)]
+    ("clients", "shares"),
+    [([0, 1], [0.5, 0.5]), ([0, 1, 2], [0.3, 0.3, 0.3]), ([0, 0, 1], [1 / 3] * 3)],
 )
 def test_a_forgotten_client_and_wrong_weights_are_refused(
     job: jobs.Job, clients: list[int], shares: list[float]
@@ -85,7 +104,11 @@ def test_drawn_mini_batches_are_checked(job: jobs.Job) -> None:
     foreign, double = check.rows.copy(), check.rows.copy()
     foreign[0, 0, 0] = 8
     double[0, 0, 1] = double[0, 0, 0]
-    for rows, complaint in ((foreign, "another client"), (double, "twice"), (check.rows[:2], "shape")):
+    for rows, complaint in (
+        (foreign, "another client"),
+        (double, "twice"),
+        (check.rows[:2], "shape"),
+    ):
         with pytest.raises(Failure, match=complaint):
             check.valid(rows)
 
@@ -117,7 +140,9 @@ def test_rows_outside_a_memory_are_refused(tmp_path: Path) -> None:
 
 
 def test_networks_have_the_paper_s_numbers_of_parameters() -> None:
-    sizes = {name: sum(p.numel() for p in build().parameters()) for name, (build, _) in NETWORKS.items()}
+    sizes = {
+        name: sum(p.numel() for p in build().parameters()) for name, (build, _) in NETWORKS.items()
+    }
     assert sizes == {"logistic": 21, "digits": 867_390, "images": 3_353_034, "characters": 226_180}
 
 
@@ -126,7 +151,13 @@ def test_clients_rows_follow_each_other_and_batches_stay_within(workload: Worklo
     assert workload.first_row(0) == 0
     for m in (0, 1, workload.clients // 2, workload.clients - 1):
         first, last = workload.rows(m, 0), workload.rows(m, workload.steps - 1)
-        assert workload.first_row(m) == first.start < first.stop <= last.stop <= workload.first_row(m + 1)
+        assert (
+            workload.first_row(m)
+            == first.start
+            < first.stop
+            <= last.stop
+            <= workload.first_row(m + 1)
+        )
         assert last.stop - last.start == workload.batch
 
 
@@ -148,7 +179,9 @@ def contenders(*names: str) -> list[Contender]:
 def test_runners_compute_the_same_and_are_timed() -> None:
     said: list[str] = []
     one_step = replace(TINY, steps=1)
-    entries = measure(one_step, contenders("headwater", "loop", "steps", "fused"), BRISK, said.append)
+    entries = measure(
+        one_step, contenders("headwater", "loop", "steps", "fused"), BRISK, said.append
+    )
     assert [entry.failure for entry in entries] == [None] * 4
     assert max(entry.error or 0.0 for entry in entries) < 1e-5
     for entry in entries:
@@ -174,11 +207,15 @@ def test_who_cannot_run_is_named_with_the_reason() -> None:
     assert "| Absent | not measured: " in table.markdown(report)
 
 
-def test_who_cannot_be_installed_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_who_cannot_be_installed_is_named_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     pins = tmp_path / "gone.txt"
     pins.write_text("# none\nheadwater-no-such-package==1\n")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setattr(environments, "interpreter", lambda _: environments.install(Path(sys.executable), pins))
+    monkeypatch.setattr(
+        environments, "interpreter", lambda _: environments.install(Path(sys.executable), pins)
+    )
     entry = Entry(Contender("gone", "Gone", Kind.PEER, "loop", environment="gone"), TINY)
     prepare(TINY, tmp_path)
     entry.admit(checks.OneRound(jobs.read(tmp_path)), tmp_path, BRISK)
@@ -210,16 +247,35 @@ def test_memory_of_a_tree_counts_children(tmp_path: Path) -> None:
 
 def line(name: str, kind: Kind, median: float | None, failure: str | None = None) -> results.Line:
     return results.Line(
-        name, name.upper(), kind.value, median, median, median, 3, None, None, 1.0, 2**20, 1e-6, {}, failure
+        name,
+        name.upper(),
+        kind.value,
+        median,
+        median,
+        median,
+        3,
+        None,
+        None,
+        1.0,
+        2**20,
+        1e-6,
+        {},
+        failure,
     )
 
 
 def test_report_survives_a_round_trip_and_gives_ratios(tmp_path: Path) -> None:
     lines = [
-        line("headwater", Kind.OURS, 0.5), line("slow", Kind.PEER, 4.0), line("fast", Kind.PEER, 2.0),
-        line("steps", Kind.LIMIT, 1.0), line("fused", Kind.LIMIT, 0.25), line("gone", Kind.PEER, None, "no wheel"),
-    ]  # fmt: skip
-    report = results.Report(machine.describe("test"), [results.Result(TINY, lines), results.Result(STREAM, lines)])
+        line("headwater", Kind.OURS, 0.5),
+        line("slow", Kind.PEER, 4.0),
+        line("fast", Kind.PEER, 2.0),
+        line("steps", Kind.LIMIT, 1.0),
+        line("fused", Kind.LIMIT, 0.25),
+        line("gone", Kind.PEER, None, "no wheel"),
+    ]
+    report = results.Report(
+        machine.describe("test"), [results.Result(TINY, lines), results.Result(STREAM, lines)]
+    )
     write(report, tmp_path)
     assert results.load(tmp_path / "results.json") == report
     stored = json.loads((tmp_path / "results.json").read_text())["workloads"][0]["ratios"]
@@ -242,7 +298,9 @@ def test_nobody_asked_is_not_nobody_able() -> None:
     assert table.fastest(results.Result(TINY, alone + beaten)) == "none could do it"
 
 
-@pytest.mark.parametrize(("words", "named"), [(["--only", "digit"], "digits"), (["--peers", "flwr"], "flower")])
+@pytest.mark.parametrize(
+    ("words", "named"), [(["--only", "digit"], "digits"), (["--peers", "flwr"], "flower")]
+)
 def test_unknown_names_are_answered_with_those_that_exist(
     words: list[str], named: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -261,7 +319,8 @@ def test_examples_in_the_docstrings(module: object) -> None:
     assert found.failed == 0
 
 
-# The guard of Headwater's speed: counts, not seconds. A call per client or a copy per step that comes back shows.
+# The guard of Headwater's speed: counts, not seconds. A call per client or a copy per step that
+# comes back shows.
 
 
 def cost(network: torch.nn.Module, clients: int, samples: int, **settings: Any) -> counting.Cost:
@@ -273,7 +332,9 @@ def cost(network: torch.nn.Module, clients: int, samples: int, **settings: Any) 
     y = random.integers(0, max(2, outputs), (clients, samples))
     federation = Federation.of([Client(x[m], y[m]) for m in range(clients)])
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # counts do not depend on it, and beside other tests two threads wait for each other
+    torch.set_num_threads(
+        1
+    )  # counts do not depend on it, and beside other tests two threads wait for each other
     try:
         return counting.of_a_round(
             lambda rounds: simulate(network, federation, rounds=rounds, workers=0, **settings)
@@ -282,12 +343,16 @@ def cost(network: torch.nn.Module, clients: int, samples: int, **settings: Any) 
         torch.set_num_threads(threads)
 
 
-def test_guard_one_local_step_costs_the_same_number_of_calls_whatever_the_number_of_clients() -> None:
+def test_guard_one_local_step_costs_the_same_number_of_calls_whatever_the_number_of_clients() -> (
+    None
+):
     few, many = (cost(torch.nn.Linear(20, 1), clients, 20) for clients in (20, 200))
     assert (many.tensor_calls, many.python_calls) == (few.tensor_calls, few.python_calls)
     assert many.tensor_calls <= 35
     assert many.python_calls <= 250
-    assert many.tensor_bytes < 200 * 20 * 20 * 4 / 2  # the features are read where they lie, not copied
+    assert (
+        many.tensor_bytes < 200 * 20 * 20 * 4 / 2
+    )  # the features are read where they lie, not copied
 
 
 def test_guard_sees_a_call_per_client() -> None:
@@ -297,13 +362,21 @@ def test_guard_sees_a_call_per_client() -> None:
 
 
 def test_guard_local_steps_neither_copy_the_model_nor_form_its_gradient() -> None:
-    network = torch.nn.Sequential(torch.nn.Linear(400, 512), torch.nn.ReLU(), torch.nn.Linear(512, 10))
+    network = torch.nn.Sequential(
+        torch.nn.Linear(400, 512), torch.nn.ReLU(), torch.nn.Linear(512, 10)
+    )
     model_bytes = 4 * sum(p.numel() for p in network.parameters())
     settings = {"batch_size": 8, "learning_rate": 0.1, "engine": "sequential"}
     four, eight = (cost(network, clients, 40, local_steps=3, **settings) for clients in (4, 8))
     longer = cost(network, 8, 40, local_steps=6, **settings)
-    a_step = (longer.tensor_calls - eight.tensor_calls) / 24, (longer.tensor_bytes - eight.tensor_bytes) / 24
-    a_client = (eight.tensor_calls - four.tensor_calls) / 4, (eight.tensor_bytes - four.tensor_bytes) / 4
+    a_step = (
+        (longer.tensor_calls - eight.tensor_calls) / 24,
+        (longer.tensor_bytes - eight.tensor_bytes) / 24,
+    )
+    a_client = (
+        (eight.tensor_calls - four.tensor_calls) / 4,
+        (eight.tensor_bytes - four.tensor_bytes) / 4,
+    )
     assert a_step[0] <= 40
     assert a_step[1] < 0.75 * model_bytes
     assert a_client[0] - 3 * a_step[0] <= 8  # besides its steps: put the model in place, add it up
@@ -311,26 +384,37 @@ def test_guard_local_steps_neither_copy_the_model_nor_form_its_gradient() -> Non
 
 
 def test_guard_clients_in_lockstep_cost_no_calls_of_their_own_and_no_copy_of_the_model() -> None:
-    network = torch.nn.Sequential(torch.nn.Linear(64, 512), torch.nn.ReLU(), torch.nn.Linear(512, 10))
+    network = torch.nn.Sequential(
+        torch.nn.Linear(64, 512), torch.nn.ReLU(), torch.nn.Linear(512, 10)
+    )
     settings = {"batch_size": 4, "learning_rate": 0.1, "local_steps": 3}
     few, many = (cost(network, clients, 40, **settings) for clients in (4, 40))
     assert many.tensor_calls == few.tensor_calls <= 250
-    samples = 36 * 3 * 4 * 4 * sum(p.shape[0] + p.shape[1] for p in network.parameters() if p.ndim == 2)
-    assert many.tensor_bytes - few.tensor_bytes < 8 * samples  # a copy of the model a client would be 14 times
+    samples = (
+        36 * 3 * 4 * 4 * sum(p.shape[0] + p.shape[1] for p in network.parameters() if p.ndim == 2)
+    )
+    assert (
+        many.tensor_bytes - few.tensor_bytes < 8 * samples
+    )  # a copy of the model a client would be 14 times
 
 
 def test_growth_points_differ_in_one_number_and_are_written(tmp_path: Path) -> None:
     curves = [growth.shortened(curve, 10) for curve in growth_points.CURVES]
     assert [curve.axis for curve in curves] == [curve.axis for curve in growth_points.CURVES]
     assert list(growth_points.CURVES[0].points) == [10**k for k in range(1, 7)]
-    measured = {growth.key(curve): [growth.Measured(x, x / 1e3, 2**28) for x in curve.points] for curve in curves}
+    measured = {
+        growth.key(curve): [growth.Measured(x, x / 1e3, 2**28) for x in curve.points]
+        for curve in curves
+    }
     growth.write(measured, curves, machine.describe("test"), tmp_path)
     assert "seconds 1.00, memory 0.00" in (tmp_path / "growth.md").read_text()
     assert (tmp_path / "growth.png").stat().st_size > 10_000
 
 
 def test_a_point_of_growth_is_measured(tmp_path: Path) -> None:
-    point = growth_points.Point(clients=3, samples=growth_points.ROUNDS, batch=2, steps=2, arriving=1, capacity=3)
+    point = growth_points.Point(
+        clients=3, samples=growth_points.ROUNDS, batch=2, steps=2, arriving=1, capacity=3
+    )
     taken, peak = growth.measure(point, turn=0.01, log=tmp_path / "log")
     assert taken > 0
     assert peak > 10 * 2**20

@@ -17,7 +17,9 @@ def call(*words: object, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a command as a newcomer would, on a wide terminal without colours."""
     wide = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
     words = [str(word) for word in words]
-    return subprocess.run(words, cwd=folder, env=wide, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(
+        words, cwd=folder, env=wide, capture_output=True, text=True, timeout=300, check=False
+    )
 
 
 def code(document: str) -> str:
@@ -63,7 +65,9 @@ def test_commands_exist_and_explain_themselves(command, tmp_path):
 
 def test_make_demo_is_the_command_of_the_readme():
     makefile = (ROOT / "Makefile").read_text()
-    assert re.search(r"^demo:.*\n\t\$\(BIN\)/headwater run synthetic --out runs/demo$", makefile, re.M)
+    assert re.search(
+        r"^demo:.*\n\t\$\(BIN\)/headwater run synthetic --out runs/demo$", makefile, re.M
+    )
 
 
 def test_the_demo_command_gives_table_picture_and_folder(tmp_path):
@@ -72,4 +76,6 @@ def test_the_demo_command_gives_table_picture_and_folder(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "uniform" in done.stdout
     folder = tmp_path / "runs" / "synthetic-20"
-    assert {"settings.json", "results.json", "accuracy.png", "cells"} <= {p.name for p in folder.iterdir()}
+    assert {"settings.json", "results.json", "accuracy.png", "cells"} <= {
+        p.name for p in folder.iterdir()
+    }

@@ -1,6 +1,7 @@
 """FedJAX: federated averaging with its compiled loop over clients.
 
-``jit`` is its usual backend; ``pmap`` gives one XLA device a core and deals the clients out to them.
+``jit`` is its usual backend; ``pmap`` gives one XLA device a core and deals the clients out to
+them.
 """
 
 # mypy: disable-error-code="import-not-found"
@@ -19,11 +20,17 @@ from benchmarks.workloads import Workload
 def clients_of(job: jobs.Job, fedjax: Any, jax: Any) -> list[tuple[Any, Any, Any]]:
     """Identifier, data and key of every client; images with channels last, which XLA prefers."""
     samples = job.workload.samples
-    x = np.ascontiguousarray(np.moveaxis(job.x, 1, -1)) if job.workload.network == "images" else job.x
+    x = (
+        np.ascontiguousarray(np.moveaxis(job.x, 1, -1))
+        if job.workload.network == "images"
+        else job.x
+    )
     x, y = x.astype(np.int32) if x.dtype == np.int64 else x, job.y.astype(np.int32)
     keys = jax.random.split(jax.random.PRNGKey(0), job.workload.clients)
     slices = [slice(m * samples, (m + 1) * samples) for m in range(job.workload.clients)]
-    return [(m, fedjax.ClientDataset({"x": x[s], "y": y[s]}), keys[m]) for m, s in enumerate(slices)]
+    return [
+        (m, fedjax.ClientDataset({"x": x[s], "y": y[s]}), keys[m]) for m, s in enumerate(slices)
+    ]
 
 
 def algorithm(workload: Workload, network: Any, fedjax: Any, jax: Any) -> Any:

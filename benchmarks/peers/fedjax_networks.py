@@ -1,6 +1,8 @@
-"""The networks of the workloads in JAX, laid out as XLA likes them on a processor: channels last, input by output.
+"""The networks of the workloads in JAX, laid out as XLA likes them on a processor: channels last,
+input by output.
 
-Each is a forward pass over a list of arrays and the change of layout from PyTorch's arrays and back.
+Each is a forward pass over a list of arrays and the change of layout from PyTorch's arrays and
+back.
 """
 
 # mypy: disable-error-code="import-not-found"
@@ -52,7 +54,9 @@ def two_layers(weights: Arrays, x: Any) -> Any:
 
 def pooled(x: Any, kernel: Any, bias: Any) -> Any:
     """Convolution without padding, ReLU, maximum over 2 by 2."""
-    x = jax.lax.conv_general_dilated(x, kernel, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    x = jax.lax.conv_general_dilated(
+        x, kernel, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
     x = jax.nn.relu(x + bias)
     return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
 

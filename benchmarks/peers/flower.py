@@ -45,8 +45,11 @@ class Server:
         self.gate.enter()
 
     def main(self, grid: Grid, _: Context) -> None:
-        """All clients, every round, no evaluation; the first round waits until all have registered."""
-        strategy = FedAvg(fraction_evaluate=0.0, min_train_nodes=self.clients, min_available_nodes=self.clients)
+        """All clients, every round, no evaluation; the first round waits until all have
+        registered."""
+        strategy = FedAvg(
+            fraction_evaluate=0.0, min_train_nodes=self.clients, min_available_nodes=self.clients
+        )
         strategy.start(grid, self.arrays, num_rounds=ENDLESS, evaluate_fn=self.between_rounds)
 
 

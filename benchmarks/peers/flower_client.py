@@ -1,6 +1,8 @@
-"""The client side of Flower's simulation: a module of its own, since Ray's actors import it by name.
+"""The client side of Flower's simulation: a module of its own, since Ray's actors import it by
+name.
 
-The data of all clients lie in one file that every actor reads once; a client takes its rows from it.
+The data of all clients lie in one file that every actor reads once; a client takes its rows from
+it.
 """
 
 # mypy: disable-error-code="import-not-found"
@@ -35,5 +37,8 @@ def train(folder: Path, message: Message, context: Context) -> Message:
         optimizer.zero_grad()
         loss(model(x[rows]), y[rows]).backward()
         optimizer.step()
-    arrays, metrics = ArrayRecord(model.state_dict()), MetricRecord({"num-examples": workload.samples})
+    arrays, metrics = (
+        ArrayRecord(model.state_dict()),
+        MetricRecord({"num-examples": workload.samples}),
+    )
     return Message(content=RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=message)

@@ -1,8 +1,9 @@
 """Between two rounds: how a runner is told what to do and says how long it took.
 
-Commands come as JSON lines on standard input: ``{"rounds": 3, "save": "model.npz"}`` or ``{"rounds": 0}`` to end.
-The answer to each is one JSON line on standard output: the seconds of every round. Whatever a library prints
-goes to standard error, so that it cannot be taken for an answer.
+Commands come as JSON lines on standard input: ``{"rounds": 3, "save": "model.npz"}`` or
+``{"rounds": 0}`` to end.
+The answer to each is one JSON line on standard output: the seconds of every round. Whatever a
+library prints goes to standard error, so that it cannot be taken for an answer.
 """
 
 import json
@@ -24,9 +25,11 @@ class Gate:
     """A runner arrives here before its first round and after every round.
 
     Args:
-        parameters: gives the present model's arrays, in PyTorch's order and layout; called only to save them.
+        parameters: gives the present model's arrays, in PyTorch's order and layout; called only to
+        save them.
         packages: whose versions are reported.
-        rows: of a runner that draws its own mini-batches: the rows of the last round, clients × steps × batch.
+        rows: of a runner that draws its own mini-batches: the rows of the last round, clients ×
+        steps × batch.
     """
 
     def __init__(
@@ -45,7 +48,8 @@ class Gate:
         self._versions = {package: version(package) for package in packages}
 
     def arrive(self) -> bool:
-        """End the round under way, if any; wait until another is wanted; False when none is any more."""
+        """End the round under way, if any; wait until another is wanted; False when none is any
+        more."""
         now = time.perf_counter()
         if self._start is None:
             self._answer({"versions": self._versions})
@@ -61,7 +65,8 @@ class Gate:
         return True
 
     def enter(self, *_: object) -> None:
-        """For loops that a library owns, as its hook between rounds: arrive, or leave by `Finished`."""
+        """For loops that a library owns, as its hook between rounds: arrive, or leave by
+        `Finished`."""
         if not self.arrive():
             raise Finished
 

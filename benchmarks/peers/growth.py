@@ -1,4 +1,5 @@
-"""One point of the curves of growth: Headwater with so many clients, parameters and samples in memory."""
+"""One point of the curves of growth: Headwater with so many clients, parameters and samples in
+memory."""
 
 import contextlib
 import json
@@ -37,7 +38,16 @@ def main() -> None:
     gate = Gate(lambda: [], ["headwater", "torch"])
     gate.arrive()
     with contextlib.suppress(Finished):
-        hw.simulate(model, data, hw.ByMemory(), point.rounds, point.steps, point.batch, 0.01, progress=gate.enter)
+        hw.simulate(
+            model,
+            data,
+            hw.ByMemory(),
+            point.rounds,
+            point.steps,
+            point.batch,
+            0.01,
+            progress=gate.enter,
+        )
 
 
 if __name__ == "__main__":

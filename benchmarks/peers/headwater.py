@@ -1,7 +1,7 @@
 """Headwater as a user calls it: ``hw.simulate``, engine and number of processes left to it.
 
-The model that is compared comes from runs of their own that end where it is wanted; what is timed are the rounds
-of one long run, let in by its progress hook.
+The model that is compared comes from runs of their own that end where it is wanted; what is timed
+are the rounds of one long run, let in by its progress hook.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ import headwater as hw
 from benchmarks import jobs, networks
 from benchmarks.peers.gate import Finished, Gate
 from benchmarks.workloads import Role, Streams, Workload
-from headwater.work import Plan
+from headwater.ledger.orders import Plan
 
 PLENTY = 10_000
 SEED = 0
@@ -33,7 +33,9 @@ def clients_of(job: jobs.Job) -> list[hw.Client]:
     ]
 
 
-def stream(workload: Workload, client: int) -> tuple[hw.Once | hw.Constant, hw.Keep | hw.Fifo | hw.Reservoir]:
+def stream(
+    workload: Workload, client: int
+) -> tuple[hw.Once | hw.Constant, hw.Keep | hw.Fifo | hw.Reservoir]:
     """Arrivals and memory of a client."""
     if not isinstance(workload, Streams) or workload.role(client) is Role.HISTORICAL:
         return hw.Once(), hw.Keep()
@@ -48,7 +50,9 @@ def batch_of(workload: Workload) -> int | None:
 
 def drawn(workload: Workload, run: hw.Run) -> np.ndarray:
     """The rows that the clients took in the last round of a run: clients × steps × batch."""
-    work = Plan(workload.steps, batch_of(workload), seed=SEED).work(run.ledger.round(len(run.history)))
+    work = Plan(workload.steps, batch_of(workload), seed=SEED).work(
+        run.ledger.round(len(run.history))
+    )
     return work.samples.reshape(workload.steps, workload.clients, workload.batch).swapaxes(0, 1)
 
 
@@ -79,7 +83,10 @@ def main() -> None:
         run = follow(rounds=last)
     gate.arrive()
     with contextlib.suppress(Finished):
-        follow(rounds=workload.horizon if isinstance(workload, Streams) else PLENTY, progress=gate.enter)
+        follow(
+            rounds=workload.horizon if isinstance(workload, Streams) else PLENTY,
+            progress=gate.enter,
+        )
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
-"""What the machine can do: the bare forward, backward and SGD step of the same mini-batches, and nothing else.
+"""What the machine can do: the bare forward, backward and SGD step of the same mini-batches, and
+nothing else.
 
-``steps``: every mini-batch by itself, the clients dealt out to as many single-threaded processes as there are
-cores. The model is neither reset nor averaged, but for rounds whose outcome is asked for.
+``steps``: every mini-batch by itself, the clients dealt out to as many single-threaded processes as
+there are cores. The model is neither reset nor averaged, but for rounds whose outcome is asked for.
 
-``fused`` (one local step only): the mean of the clients' models is one SGD step on the union of their batches;
-one forward and one backward over it, in one process, one thread.
+``fused`` (one local step only): the mean of the clients' models is one SGD step on the union of
+their batches; one forward and one backward over it, in one process, one thread.
 
-``fused-cores``: the same, the union dealt out to one single-threaded process a core, their gradients added.
+``fused-cores``: the same, the union dealt out to one single-threaded process a core, their
+gradients added.
 """
 
 import functools
@@ -27,13 +29,18 @@ from benchmarks.peers.gate import Gate
 class Core:
     """One process' share of the clients, its mini-batches laid out beforehand."""
 
-    def __init__(self, job: jobs.Job, clients: range, shared: list[Tensor], total: list[Tensor]) -> None:
+    def __init__(
+        self, job: jobs.Job, clients: range, shared: list[Tensor], total: list[Tensor]
+    ) -> None:
         self.workload, self.shared, self.total = job.workload, shared, total
         self.model, self.loss = networks.load(job.workload.network, shared)
         self.parameters: list[Tensor] = list(self.model.parameters())
         x, y = torch.from_numpy(job.x), torch.from_numpy(job.y)
         self.batches = [
-            [(x[rows], y[rows]) for rows in (job.workload.rows(m, e) for e in range(job.workload.steps))]
+            [
+                (x[rows], y[rows])
+                for rows in (job.workload.rows(m, e) for e in range(job.workload.steps))
+            ]
             for m in clients
         ]
 
@@ -56,7 +63,8 @@ class Core:
                 self.step(x, y, self.workload.learning_rate)
 
     def exact_steps(self) -> None:
-        """The same as a round of federated averaging: every client from the shared model, moves added up."""
+        """The same as a round of federated averaging: every client from the shared model, moves
+        added up."""
         for client in self.batches:
             self.reset()
             for x, y in client:
@@ -64,8 +72,11 @@ class Core:
             self.add(1 / self.workload.clients)
 
     def fused(self) -> None:
-        """One step on the union; a process with a part of the clients moves by their part of the mean."""
-        self.step(*self.union, self.workload.learning_rate * len(self.batches) / self.workload.clients)
+        """One step on the union; a process with a part of the clients moves by their part of the
+        mean."""
+        self.step(
+            *self.union, self.workload.learning_rate * len(self.batches) / self.workload.clients
+        )
 
     def exact_fused(self) -> None:
         """The same from the shared model, the move added up."""
@@ -90,7 +101,9 @@ class Cores:
 
     def __init__(self, job: jobs.Job, number: int, kind: str) -> None:
         self.shared = [torch.from_numpy(w).share_memory_() for w in job.weights]
-        self.totals = [[torch.zeros_like(w).share_memory_() for w in self.shared] for _ in range(number)]
+        self.totals = [
+            [torch.zeros_like(w).share_memory_() for w in self.shared] for _ in range(number)
+        ]
         self.kind = kind
         self.pipes = [self._start(job, rank, number) for rank in range(number)]
 
@@ -115,19 +128,27 @@ class Cores:
 
 
 def work(
-    job: jobs.Job, clients: range, shared: list[Tensor], total: list[Tensor], pipe: Connection, kind: str
+    job: jobs.Job,
+    clients: range,
+    shared: list[Tensor],
+    total: list[Tensor],
+    pipe: Connection,
+    kind: str,
 ) -> None:
     """A worker process: single-threaded, does what the byte says, answers when done."""
     torch.set_num_threads(1)
     core = Core(job, clients, shared, total)
-    bare, exact = (core.steps, core.exact_steps) if kind == "steps" else (core.fused, core.exact_fused)
+    bare, exact = (
+        (core.steps, core.exact_steps) if kind == "steps" else (core.fused, core.exact_fused)
+    )
     while True:
         (exact if pipe.recv_bytes() == b"e" else bare)()
         pipe.send_bytes(b"d")
 
 
 def exactness(first: int) -> Iterator[bool]:
-    """The first rounds are compared with the others' and so are exact; the timed ones after them are bare."""
+    """The first rounds are compared with the others' and so are exact; the timed ones after them
+    are bare."""
     yield from [True] * first
     while True:
         yield False

@@ -1,4 +1,5 @@
-"""The loop most researchers write: deepcopy, DataLoader, optim.SGD, an average of state dictionaries."""
+"""The loop most researchers write: deepcopy, DataLoader, optim.SGD, an average of state
+dictionaries."""
 
 import copy
 import sys
@@ -17,10 +18,15 @@ class Federation:
 
     def __init__(self, job: jobs.Job) -> None:
         self.workload = job.workload
-        self.model, self.loss = networks.load(self.workload.network, [torch.from_numpy(w) for w in job.weights])
+        self.model, self.loss = networks.load(
+            self.workload.network, [torch.from_numpy(w) for w in job.weights]
+        )
         data = TensorDataset(torch.from_numpy(job.x), torch.from_numpy(job.y))
         samples = self.workload.samples
-        self.clients = [Subset(data, range(m * samples, (m + 1) * samples)) for m in range(self.workload.clients)]
+        self.clients = [
+            Subset(data, range(m * samples, (m + 1) * samples))
+            for m in range(self.workload.clients)
+        ]
 
     def round(self) -> None:
         """Train a copy at every client, then average."""

@@ -1,7 +1,8 @@
 """pfl-research: federated averaging on the simulated backend, PyTorch's own SGD.
 
-One process as it is, or one process a core under ``torchrun``; then the first process hears the commands and
-passes them on. Clients' data are tensors with their batches cached, the path pfl recommends for small data.
+One process as it is, or one process a core under ``torchrun``; then the first process hears the
+commands and passes them on. Clients' data are tensors with their batches cached, the path pfl
+recommends for small data.
 """
 
 # mypy: disable-error-code="import-not-found"
@@ -54,7 +55,9 @@ class Turnstile(TrainingProcessCallback):  # type: ignore[misc]
         self.first = operations().distributed.global_rank == 0
         self.several = operations().distributed.world_size > 1
         self.gate = (
-            Gate(lambda: [p.detach() for p in model.parameters()], ["pfl", "torch"]) if self.first else None
+            Gate(lambda: [p.detach() for p in model.parameters()], ["pfl", "torch"])
+            if self.first
+            else None
         )
 
     def on_train_begin(self, **_: Any) -> Metrics:
@@ -79,10 +82,15 @@ def backend(job: jobs.Job) -> SimulatedBackend:
     samples, clients = job.workload.samples, job.workload.clients
     x, y = torch.from_numpy(job.x), torch.from_numpy(job.y)
     users = [
-        Dataset((x[m * samples : (m + 1) * samples], y[m * samples : (m + 1) * samples])) for m in range(clients)
+        Dataset((x[m * samples : (m + 1) * samples], y[m * samples : (m + 1) * samples]))
+        for m in range(clients)
     ]
-    data = FederatedDataset(users.__getitem__, get_user_sampler("minimize_reuse", list(range(clients))))
-    return SimulatedBackend(training_data=data, val_data=None, postprocessors=[WeightByDatapoints()])
+    data = FederatedDataset(
+        users.__getitem__, get_user_sampler("minimize_reuse", list(range(clients)))
+    )
+    return SimulatedBackend(
+        training_data=data, val_data=None, postprocessors=[WeightByDatapoints()]
+    )
 
 
 def main() -> None:

@@ -1,4 +1,5 @@
-"""Streams into memories, as one writes them by hand: a list of row numbers a client, deepcopy, optim.SGD."""
+"""Streams into memories, as one writes them by hand: a list of row numbers a client, deepcopy,
+optim.SGD."""
 
 import copy
 import random
@@ -45,7 +46,9 @@ class Federation:
 
     def __init__(self, job: jobs.Job, workload: Streams) -> None:
         self.workload = workload
-        self.model, self.loss = networks.load(workload.network, [torch.from_numpy(w) for w in job.weights])
+        self.model, self.loss = networks.load(
+            workload.network, [torch.from_numpy(w) for w in job.weights]
+        )
         self.x, self.y = torch.from_numpy(job.x), torch.from_numpy(job.y)
         clients = range(workload.clients)
         self.memories = [Memory(workload.role(m), workload, workload.first_row(m)) for m in clients]

@@ -8,7 +8,8 @@ from pathlib import Path
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Write a file so that a crash or a full disk leaves either the old content or the new, never a part.
+    """Write a file so that a crash or a full disk leaves either the old content or the new, never a
+    part.
 
     >>> folder = Path(tempfile.mkdtemp())
     >>> replace(folder / "a.txt", b"all of it")
@@ -31,7 +32,8 @@ def replace(path: Path, content: bytes) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove the parts of files whose writers were killed; only for folders that nobody else writes to.
+    """Remove the parts of files whose writers were killed; only for folders that nobody else writes
+    to.
 
     >>> folder = Path(tempfile.mkdtemp())
     >>> handle, part = tempfile.mkstemp(dir=folder, prefix=".state.npz.")

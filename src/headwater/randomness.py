@@ -1,10 +1,10 @@
 """Randomness as an argument: a number for every (seed, purpose, coordinates).
 
-Each draw is a hash of what it is for, so it does not depend on the order of the calls, on which other clients
-exist, or on which process asks: a device can draw for itself what a simulation draws for all clients at once.
-The hash chains SplitMix64's finaliser (Steele, Lea, Flood: *Fast splittable pseudorandom number generators*,
-OOPSLA 2014), which passes BigCrush on counters; a NumPy ``Generator`` per client would cost more than the
-client's whole round.
+Each draw is a hash of what it is for, so it does not depend on the order of the calls, on which
+other clients exist, or on which process asks: a device can draw for itself what a simulation draws
+for all clients at once. The hash chains SplitMix64's finaliser (Steele, Lea, Flood: *Fast
+splittable pseudorandom number generators*, OOPSLA 2014), which passes BigCrush on counters; a NumPy
+``Generator`` per client would cost more than the client's whole round.
 """
 
 from __future__ import annotations

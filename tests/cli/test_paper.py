@@ -1,4 +1,5 @@
-"""``headwater paper``: the paper's numbers, a table from end to end, and verdicts on results that are known."""
+"""``headwater paper``: the paper's numbers, a table from end to end, and verdicts on results that
+are known."""
 
 from __future__ import annotations
 
@@ -11,27 +12,30 @@ from pathlib import Path
 
 import pytest
 
-from headwater.cells import Result
 from headwater.cli.main import main
 from headwater.errors import InputError
+from headwater.experiments.cells import Result
+from headwater.experiments.paper import claims
+from headwater.experiments.paper.index import Data, Index, Tuning
+from headwater.experiments.paper.published import CONSTANTS, DATASETS, FRACTIONS, TABLES
+from headwater.experiments.paper.rows import Choice, choose, optimal
+from headwater.experiments.paper.stored import Table, load_tables
+from headwater.experiments.paper.study import table_folder
 from headwater.files import replace
-from headwater.holdings import unroll
-from headwater.paper import claims
-from headwater.paper.index import Data, Index, Tuning
-from headwater.paper.published import CONSTANTS, DATASETS, FRACTIONS, TABLES
-from headwater.paper.rows import Choice, choose, optimal
-from headwater.paper.stored import Table, load_tables
-from headwater.paper.study import table_folder
+from headwater.ledger.holdings import unroll
+from headwater.ledger.strategies import Share, Strategy, Uniform
 from headwater.report.card import write_card, write_claims
-from headwater.strategies import Share, Strategy, Uniform
 
 TEX = Path(__file__).parents[3] / "shared" / "paper" / "federated-learning-for-data-streams.tex"
 Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
-    """Run ``headwater paper`` in this process; returns exit code, standard output and standard error."""
+def paper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Command:
+    """Run ``headwater paper`` in this process; returns exit code, standard output and standard
+    error."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("HEADWATER_DATA", str(tmp_path / "home"))
@@ -58,21 +62,32 @@ def tex() -> str:
 
 
 @pytest.mark.parametrize(
-    ("fraction", "label"), [(0.05, "main_results_small"), (0.2, "main_results"), (0.5, "main_results_big")]
+    ("fraction", "label"),
+    [(0.05, "main_results_small"), (0.2, "main_results"), (0.5, "main_results_big")],
 )
-def test_the_tables_of_accuracies_are_those_of_the_tex(tex: str, fraction: float, label: str) -> None:
+def test_the_tables_of_accuracies_are_those_of_the_tex(
+    tex: str, fraction: float, label: str
+) -> None:
     body = tex.split(f"\\label{{tab:{label}}}")[1].split("\\bottomrule")[0].split("\\midrule")[1]
     for dataset, title in DATASETS.items():
         line = re.search(rf"^\s*{title}\s*&(.*)$", body, re.MULTILINE)
         assert line is not None
         numbers = [float(n) for n in re.findall(r"\d+\.\d+", line[1])]
         published = asdict(TABLES[fraction][dataset])
-        flat = [n for value in published.values() for n in (value if isinstance(value, tuple) else (value,))]
+        flat = [
+            n
+            for value in published.values()
+            for n in (value if isinstance(value, tuple) else (value,))
+        ]
         assert numbers == flat
 
 
 def test_the_table_of_constants_is_that_of_the_tex(tex: str) -> None:
-    body = tex.split("\\label{tab:ratio_estimation_exp}")[1].split("\\bottomrule")[0].split("\\midrule")[1]
+    body = (
+        tex.split("\\label{tab:ratio_estimation_exp}")[1]
+        .split("\\bottomrule")[0]
+        .split("\\midrule")[1]
+    )
     for dataset, title in DATASETS.items():
         line = re.search(rf"^\s*{title}\s*&(.*)$", body, re.MULTILINE)
         assert line is not None
@@ -93,7 +108,9 @@ def test_the_table_of_constants_is_that_of_the_tex(tex: str) -> None:
         (Share(0.5), "share-0.5"),
     ],
 )
-def test_strategies_that_give_the_same_importance_are_one_cell(strategy: Strategy, label: str) -> None:
+def test_strategies_that_give_the_same_importance_are_one_cell(
+    strategy: Strategy, label: str
+) -> None:
     from headwater import Constant, Fifo, Keep, Once
 
     holdings = unroll([10, 40], [Once(), Constant(4)], [Keep(), Fifo(4)], rounds=10)
@@ -111,7 +128,16 @@ def test_uniform_stands_for_itself_where_no_share_of_the_grid_is_the_same() -> N
 
 
 def test_what_is_told_counts_in_a_quick_table_too(paper: Command) -> None:
-    quick = ("table", "--dataset", "synthetic", "--historical", "0.2", "--quick", "--lines", "uniform")
+    quick = (
+        "table",
+        "--dataset",
+        "synthetic",
+        "--historical",
+        "0.2",
+        "--quick",
+        "--lines",
+        "uniform",
+    )
     code, out, err = paper(*quick, "--rounds", "7", "--seeds", "2", "--rates", "0.05")
     assert code == 0
     assert "T = 7" in out
@@ -120,7 +146,9 @@ def test_what_is_told_counts_in_a_quick_table_too(paper: Command) -> None:
     assert "--rates" in paper(*quick, "--rates", "abc")[2]
 
 
-def test_a_quick_table_says_that_it_is_one_and_goes_on_where_it_was(paper: Command, tmp_path: Path) -> None:
+def test_a_quick_table_says_that_it_is_one_and_goes_on_where_it_was(
+    paper: Command, tmp_path: Path
+) -> None:
     arguments = ("table", "--dataset", "synthetic", "--historical", "0.2", "--quick")
     code, out, err = paper(*arguments)
     assert code == 0
@@ -167,7 +195,14 @@ def test_rates_are_tuned_on_fewer_rounds_and_seeds_if_asked_and_that_is_said(
         "1",
     )
     code, out, err = paper(
-        "table", "--dataset", "synthetic", "--historical", "0.2", "--lines", "fresh,uniform", *arguments
+        "table",
+        "--dataset",
+        "synthetic",
+        "--historical",
+        "0.2",
+        "--lines",
+        "fresh,uniform",
+        *arguments,
     )
     assert code == 0
     assert "from 0.01, 0.1, 1 seed, in runs of 5 rounds" in out
@@ -184,8 +219,14 @@ def test_rates_are_tuned_on_fewer_rounds_and_seeds_if_asked_and_that_is_said(
         (("table", "--dataset", "femnist", "--historical", "0.2"), "holds no *.json"),
         (("table", "--dataset", "synthetic", "--historical", "2"), "--historical"),
         (("table", "--dataset", "synthetic", "--historical", "0.2", "--rates", "quick"), "--rates"),
-        (("table", "--dataset", "synthetic", "--historical", "0.2", "--lines", "best"), "unknown line 'best'"),
-        (("table", "--dataset", "synthetic", "--historical", "0.2", "--tune-seeds", "9"), "--tune-seeds"),
+        (
+            ("table", "--dataset", "synthetic", "--historical", "0.2", "--lines", "best"),
+            "unknown line 'best'",
+        ),
+        (
+            ("table", "--dataset", "synthetic", "--historical", "0.2", "--tune-seeds", "9"),
+            "--tune-seeds",
+        ),
         (("figure", "mnist"), "unknown data set 'mnist'"),
         (("card", "cifar10"), "no results for cifar10"),
     ],
@@ -200,7 +241,9 @@ def test_mistakes_are_named(paper: Command, arguments: tuple[str, ...], words: s
 def test_an_index_keeps_what_other_runs_of_the_same_table_have_found(tmp_path: Path) -> None:
     data = Data(True, 2, 1, 8, 4, 4)
 
-    def index(cells: dict[str, dict[int, str]], rate: float = 0.1, grid: tuple[float, ...] = (0.1, 1.0)) -> Index:
+    def index(
+        cells: dict[str, dict[int, str]], rate: float = 0.1, grid: tuple[float, ...] = (0.1, 1.0)
+    ) -> Index:
         about, rates = dict.fromkeys(cells, "about"), dict.fromkeys(cells, rate)
         return Index(Tuning(grid, 5, 1), data, "", about, cells, rates)
 
@@ -209,7 +252,9 @@ def test_an_index_keeps_what_other_runs_of_the_same_table_have_found(tmp_path: P
     found = Index.load(tmp_path)
     assert found is not None
     assert found.cells == {"Ours": {0: "a", 1: "b"}, "Fresh": {0: "f"}}
-    index({"Ours": {1: "c"}}, rate=1.0).save(tmp_path)  # another rate: the old seeds are of another run
+    index({"Ours": {1: "c"}}, rate=1.0).save(
+        tmp_path
+    )  # another rate: the old seeds are of another run
     found = Index.load(tmp_path)
     assert found is not None
     assert found.cells == {"Ours": {1: "c"}, "Fresh": {0: "f"}}
@@ -219,24 +264,43 @@ def test_an_index_keeps_what_other_runs_of_the_same_table_have_found(tmp_path: P
     assert found.cells == {"Ours": {0: "d"}}
 
 
-# ---------------------------------------------------------------- verdicts on results that are known
+# ---------------------------------------------------------------- verdicts on results that are
+# known
 
 
 def store(results: Path, dataset: str, fraction: float, accuracies: dict[str, list[float]]) -> None:
     """A table with these accuracies, a number a seed; every line a cell of its own."""
     folder = table_folder(results, dataset, fraction)
-    settings = {"task": dataset, "historical": fraction, "rounds": 2, "local_steps": 1, "batch_size": 8}
+    settings = {
+        "task": dataset,
+        "historical": fraction,
+        "rounds": 2,
+        "local_steps": 1,
+        "batch_size": 8,
+    }
     replace(folder / "settings.json", json.dumps(settings).encode())
     cells = {line: {s: f"{line}/seed-{s}" for s in range(3)} for line in accuracies}
     lines, rates = dict.fromkeys(accuracies, "about"), dict.fromkeys(accuracies, 0.1)
-    Index(Tuning((0.1,), 2, 1), Data(False, 4, 2, 8, 4, 4), "headwater paper …", lines, cells, rates).save(folder)
+    Index(
+        Tuning((0.1,), 2, 1), Data(False, 4, 2, 8, 4, 4), "headwater paper …", lines, cells, rates
+    ).save(folder)
     for line, values in accuracies.items():
         for seed, value in enumerate(values):
             home = folder / cells[line][seed]
             result = Result(value, 1.0, value, 0.5, 8.0, 0.1, 16, 2.0, 1.0, "somewhere")
             replace(home / "result.json", json.dumps(asdict(result)).encode())
-            record = {"round": 2, "learning_rate": 0.1, "share": 0.5, "clients": 4, "samples": 8, "move": 1.0}
-            replace(home / "rounds.jsonl", json.dumps({**record, "accuracy": value, "loss": 1.0}).encode())
+            record = {
+                "round": 2,
+                "learning_rate": 0.1,
+                "share": 0.5,
+                "clients": 4,
+                "samples": 8,
+                "move": 1.0,
+            }
+            replace(
+                home / "rounds.jsonl",
+                json.dumps({**record, "accuracy": value, "loss": 1.0}).encode(),
+            )
 
 
 def around(mean: float) -> list[float]:
@@ -247,10 +311,20 @@ def as_in_the_paper(results: Path) -> None:
     """CIFAR-10 as the paper has it; the grid's best is a share of one half."""
     for fraction in FRACTIONS:
         printed = TABLES[fraction]["cifar10"]
-        names = {"Fresh": printed.fresh, "Historical": printed.historical, "Uniform": printed.uniform,
-                 "Ours": printed.ours, "Share 0.5": printed.optimal}  # fmt: skip
+        names = {
+            "Fresh": printed.fresh,
+            "Historical": printed.historical,
+            "Uniform": printed.uniform,
+            "Ours": printed.ours,
+            "Share 0.5": printed.optimal,
+        }
         values = {line: around(mean / 100) for line, (mean, _) in names.items()}
-        store(results, "cifar10", fraction, {**values, "Share 0.2": around(0.3), "Share 0.8": around(0.3)})
+        store(
+            results,
+            "cifar10",
+            fraction,
+            {**values, "Share 0.2": around(0.3), "Share 0.8": around(0.3)},
+        )
 
 
 def test_the_papers_own_numbers_bear_out_its_claims(tmp_path: Path) -> None:
@@ -259,13 +333,26 @@ def test_the_papers_own_numbers_bear_out_its_claims(tmp_path: Path) -> None:
     for claim in claims.CLAIMS[:5]:
         assert {f.verdict for f in claim(tables)} == {claims.HOLDS}
     rises = claims.uniform_gap_rises_and_falls(tables)[0].evidence
-    assert re.findall(r"\+(\d\.\d)", rises) == ["3.0", "6.2", "4.3"]  # as its section on experiments says
-    assert {f.verdict for f in claims.reaches_the_grid(tables)} == {claims.FAILS}  # 66.9 is not 67.7
+    assert re.findall(r"\+(\d\.\d)", rises) == [
+        "3.0",
+        "6.2",
+        "4.3",
+    ]  # as its section on experiments says
+    assert {f.verdict for f in claims.reaches_the_grid(tables)} == {
+        claims.FAILS
+    }  # 66.9 is not 67.7
 
 
 def test_numbers_against_a_claim_are_reported_against_it(tmp_path: Path) -> None:
-    values = {"Fresh": 0.7, "Historical": 0.5, "Uniform": 0.6, "Ours": 0.55, "Share 0.2": 0.6, "Share 0.5": 0.6,
-              "Share 0.8": 0.5}  # fmt: skip
+    values = {
+        "Fresh": 0.7,
+        "Historical": 0.5,
+        "Uniform": 0.6,
+        "Ours": 0.55,
+        "Share 0.2": 0.6,
+        "Share 0.5": 0.6,
+        "Share 0.8": 0.5,
+    }
     store(tmp_path, "femnist", 0.2, {line: around(v) for line, v in values.items()})
     tables = load_tables(tmp_path, "femnist")
     assert claims.fresh_is_never_best(tables)[0].verdict == claims.FAILS
@@ -276,9 +363,21 @@ def test_numbers_against_a_claim_are_reported_against_it(tmp_path: Path) -> None
 
 
 def test_who_comes_how_close_to_the_grids_best(tmp_path: Path) -> None:
-    grid = {"Fresh": 0.5, "Share 0.2": 0.6, "Share 0.5": 0.7, "Share 0.8": 0.6, "Historical": 0.6, "Uniform": 0.6}
+    grid = {
+        "Fresh": 0.5,
+        "Share 0.2": 0.6,
+        "Share 0.5": 0.7,
+        "Share 0.8": 0.6,
+        "Historical": 0.6,
+        "Uniform": 0.6,
+    }
     for fraction, ours in ((0.05, 0.71), (0.2, 0.66)):
-        store(tmp_path, "femnist", fraction, {line: around(v) for line, v in {**grid, "Ours": ours}.items()})
+        store(
+            tmp_path,
+            "femnist",
+            fraction,
+            {line: around(v) for line, v in {**grid, "Ours": ours}.items()},
+        )
     found = {c.line: c for c in claims.closeness(load_tables(tmp_path, "femnist"))}
     assert list(found) == ["Ours", "Historical", "Uniform", "Fresh"]
     assert found["Ours"].gaps == pytest.approx([-0.01, 0.04])
@@ -288,7 +387,12 @@ def test_who_comes_how_close_to_the_grids_best(tmp_path: Path) -> None:
 
 def test_differences_are_taken_seed_by_seed(tmp_path: Path) -> None:
     hard = [0.1, 0.5, 0.9]  # seeds differ far more than strategies
-    store(tmp_path, "femnist", 0.2, {"Fresh": hard, "Uniform": [h + 0.01 + s * 1e-4 for s, h in enumerate(hard)]})
+    store(
+        tmp_path,
+        "femnist",
+        0.2,
+        {"Fresh": hard, "Uniform": [h + 0.01 + s * 1e-4 for s, h in enumerate(hard)]},
+    )
     assert claims.fresh_is_never_best(load_tables(tmp_path, "femnist"))[0].verdict == claims.HOLDS
 
 
@@ -306,14 +410,24 @@ def test_cards_say_what_was_run_what_it_took_and_what_is_missing(tmp_path: Path)
     as_in_the_paper(tmp_path)
     (table_folder(tmp_path, "cifar10", 0.5) / "index.json").unlink()
     text = write_card(tmp_path, "cifar10").read_text()
-    for words in ("a part of the original set", "67.7 ± 0.91", "2, 1, 8", "3 of 3", "somewhere",
-                  "Not run yet: 50 % historical", "not tuned", "holds: 2."):  # fmt: skip
+    for words in (
+        "a part of the original set",
+        "67.7 ± 0.91",
+        "2, 1, 8",
+        "3 of 3",
+        "somewhere",
+        "Not run yet: 50 % historical",
+        "not tuned",
+        "holds: 2.",
+    ):
         assert words in text
     assert (tmp_path / "cifar10.png").read_bytes().startswith(b"\x89PNG")
     overview = write_claims(tmp_path).read_text()
     assert "| [CIFAR-10](cifar10.md) | 21 of 21 | 21 of 21 | not run |" in overview
     assert "| FEMNIST | not run | not run | not run |" in overview
-    assert re.search(r"\| CIFAR-10, 20 % \| 59.6 ± 0.\d+ \(59.6\) .* 67.7 ± 0.\d+ \(67.7\) \| 0.50 \|", overview)
+    assert re.search(
+        r"\| CIFAR-10, 20 % \| 59.6 ± 0.\d+ \(59.6\) .* 67.7 ± 0.\d+ \(67.7\) \| 0.50 \|", overview
+    )
 
 
 def test_a_card_has_the_remarks_and_the_sizes_of_every_table(tmp_path: Path) -> None:
@@ -327,11 +441,15 @@ def test_a_card_has_the_remarks_and_the_sizes_of_every_table(tmp_path: Path) -> 
 
 
 def test_a_trend_within_noise_does_not_hold(tmp_path: Path) -> None:
-    for fraction, gap in zip(FRACTIONS, (0.02, 0.015, 0.01), strict=True):  # shrinks, but seeds differ by more
+    for fraction, gap in zip(
+        FRACTIONS, (0.02, 0.015, 0.01), strict=True
+    ):  # shrinks, but seeds differ by more
         values = {line: around(0.5) for line in claims_grid()}
         best = [0.5 + gap + noise for noise in (-0.03, 0.0, 0.03)]
         store(tmp_path, "cifar100", fraction, {**values, "Share 0.5": best})
-    assert claims.historical_gap_shrinks(load_tables(tmp_path, "cifar100"))[0].verdict == claims.NOISE
+    assert (
+        claims.historical_gap_shrinks(load_tables(tmp_path, "cifar100"))[0].verdict == claims.NOISE
+    )
 
 
 def test_a_card_without_results_is_refused(tmp_path: Path) -> None:

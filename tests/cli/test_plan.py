@@ -47,7 +47,9 @@ class TestAnswer:
     def test_the_table_is_what_the_comparison_says(self, plan):
         code, out, _ = plan("fleet.csv", "--ratio", "0.15")
         assert code == 0
-        fleet = Fleet.of([Kind("server", 400, False, count=25), Kind("sensor", 1600, True, 16, 16, 25)])
+        fleet = Fleet.of(
+            [Kind("server", 400, False, count=25), Kind("sensor", 1600, True, 16, 16, 25)]
+        )
         for place, p in enumerate(compare(Outlook.of(fleet, 100), 0.15).prospects, 1):
             numbers = (
                 f"{100 * p.historical:.2f} %",
@@ -60,7 +62,11 @@ class TestAnswer:
 
     def test_fits_eighty_columns(self, plan):
         _, out, _ = plan(
-            "fleet.csv", "--what-if", "capacity:sensor=64,rate:sensor=2x", "--what-if", "leave=server"
+            "fleet.csv",
+            "--what-if",
+            "capacity:sensor=64,rate:sensor=2x",
+            "--what-if",
+            "leave=server",
         )
         assert max(map(len, out.splitlines())) <= 80
         assert "…" not in out  # nothing is cut off
@@ -71,8 +77,13 @@ class TestAnswer:
         assert found["rows"][0]["historical_share"] == pytest.approx(0.4522, abs=5e-5)
         assert [row["order"] for row in found["rows"]] == [1, 2, 3, 4, 5, 6]
         assert found["ratio"] == {"value": 0.15, "source": "given"}
-        assert found["clients"][0] == {"client": "server", "count": 25, "samples": 400, "fresh": False,
-                                       "share": found["rows"][0]["historical_share"]}  # fmt: skip
+        assert found["clients"][0] == {
+            "client": "server",
+            "count": 25,
+            "samples": 400,
+            "fresh": False,
+            "share": found["rows"][0]["historical_share"],
+        }
         assert found["historical_suffices_up_to"] == pytest.approx((0.2 / 25) ** 0.5)
         assert "45.2 %" in found["recommendation"]
         assert [o["scenario"] for o in found["what_if"]] == ["as it is", "capacity=2x"]
@@ -86,13 +97,15 @@ class TestAnswer:
             counts, arrivals = [400] * 25 + [1600] * 25, [hw.Once()] * 25 + [hw.Constant(16)] * 25
             memory = [hw.Keep()] * 25 + [hw.Fifo(16)] * 25
             strategy = eval(
-                re.search(r"as (Optimal\(.*?\)) does", found["recommendation"])[1], {"Optimal": hw.Optimal}
+                re.search(r"as (Optimal\(.*?\)) does", found["recommendation"])[1],
+                {"Optimal": hw.Optimal},
             )
             ledger = hw.Ledger.of(counts, arrivals, memory, strategy, rounds=100)
             assert ledger.historical_share == pytest.approx(found["clients"][0]["share"], rel=1e-9)
 
     def test_without_a_ratio_it_takes_the_papers_and_says_so(self, plan, tmp_path):
-        """c1 has √(M − M_hist): with a hundred streams instead of the paper's 25 the ratio is half of its 0.15."""
+        """c1 has √(M − M_hist): with a hundred streams instead of the paper's 25 the ratio is half
+        of its 0.15."""
         (tmp_path / "more.csv").write_text(CSV.replace("16,16,25", "16,16,100"))
         assert answer(plan, "fleet.csv")["ratio"]["value"] == 0.15
         assert answer(plan, "more.csv")["ratio"]["value"] == pytest.approx(0.075)
@@ -103,8 +116,12 @@ class TestAnswer:
 
     def test_rounds_decide_the_rate(self, plan, tmp_path):
         (tmp_path / "f.csv").write_text("client,samples,fresh\na,100,no\nb,1000,yes\n")
-        slow, fast = (answer(plan, "f.csv", "--bound", "sharp", "--rounds", r) for r in ("1000", "10"))
-        noise = [{row["strategy"]: row["noise"] for row in a["rows"]}["Uniform"] for a in (slow, fast)]
+        slow, fast = (
+            answer(plan, "f.csv", "--bound", "sharp", "--rounds", r) for r in ("1000", "10")
+        )
+        noise = [
+            {row["strategy"]: row["noise"] for row in a["rows"]}["Uniform"] for a in (slow, fast)
+        ]
         assert noise[0] == pytest.approx((1000 / 1100) * (1 - 1 / 1000) ** 0.5)
         assert noise[1] == pytest.approx((1000 / 1100) * (1 / 100 - 1 / 1000) ** 0.5)
 
@@ -125,7 +142,14 @@ class TestAnswer:
 class TestTasks:
     def test_synthetic_with_an_estimated_ratio(self, plan):
         found = answer(
-            plan, "synthetic", "--historical", "0.2", "--what-if", "capacity=2x", "--what-if", "leave=10"
+            plan,
+            "synthetic",
+            "--historical",
+            "0.2",
+            "--what-if",
+            "capacity=2x",
+            "--what-if",
+            "leave=10",
         )
         ratio = found["ratio"]
         by_hand = (ratio["B"] + (ratio["d"] / ratio["N"]) ** 0.5) / (
@@ -171,7 +195,10 @@ class TestPictures:
 
 MISTAKES = [
     (["nowhere.csv"], "nowhere.csv: there is no such file"),
-    (["mnist"], "'mnist' is neither a federation file (.csv, .toml) nor a task (synthetic, cifar10"),
+    (
+        ["mnist"],
+        "'mnist' is neither a federation file (.csv, .toml) nor a task (synthetic, cifar10",
+    ),
     (["fleet.csv", "--ratio", "-1"], "--ratio is -1; it must be zero or more"),
     (["fleet.csv", "--ratio", "nan"], "--ratio is nan; it must be zero or more"),
     (["fleet.csv", "--ratio", "inf"], "--ratio is inf"),
@@ -180,9 +207,18 @@ MISTAKES = [
     (["fleet.csv", "--bound", "loose"], "bound: 'paper' or 'sharp'; got 'loose'"),
     (["fleet.csv", "--rounds", "0"], "--rounds is 0; it must be at least 1"),
     (["fleet.csv", "--historical", "0.2"], "--historical is for tasks"),
-    (["synthetic", "--historical", "1.5"], "--historical is 1.5; it must be a fraction between 0 and 1"),
-    (["synthetic", "--historical", "0.01"], "historical=0.01: 2 of 200 samples for 10 historical clients"),
-    (["fleet.csv", "--what-if", "memory=2x"], "what-if 'memory=2x' is not understood; write capacity=2x"),
+    (
+        ["synthetic", "--historical", "1.5"],
+        "--historical is 1.5; it must be a fraction between 0 and 1",
+    ),
+    (
+        ["synthetic", "--historical", "0.01"],
+        "historical=0.01: 2 of 200 samples for 10 historical clients",
+    ),
+    (
+        ["fleet.csv", "--what-if", "memory=2x"],
+        "what-if 'memory=2x' is not understood; write capacity=2x",
+    ),
     (
         ["fleet.csv", "--what-if", "leave=nobody"],
         "there is no client 'nobody' in this federation; there are: server",
@@ -204,7 +240,9 @@ def test_a_mistake_is_one_line_and_exit_code_two(plan, tmp_path, arguments, word
 
 def test_a_mistake_of_the_installed_command(tmp_path):
     command = Path(sys.executable).with_name("headwater")
-    done = subprocess.run([command, "plan", tmp_path / "no.csv"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [command, "plan", tmp_path / "no.csv"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 2
     assert "no such file" in done.stderr
     assert "Traceback" not in done.stderr
@@ -214,12 +252,15 @@ def test_a_file_is_planned_without_torch(tmp_path):
     (tmp_path / "fleet.csv").write_text(CSV)
     program = (
         "import sys; from headwater.cli import main\n"
-        f"sys.argv = ['headwater', 'plan', {str(tmp_path / 'fleet.csv')!r}, '--what-if', 'capacity=2x',\n"
+        f"sys.argv = ['headwater', 'plan', {str(tmp_path / 'fleet.csv')!r}, '--what-if', "
+        "'capacity=2x',\n"
         f"            '--plot', {str(tmp_path / 'pictures')!r}]\n"
         "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
         "assert 'torch' not in sys.modules and 'matplotlib.pyplot' not in sys.modules\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -241,7 +282,9 @@ PAPER = {0.150: (0.1162, 0.4522, 0.9472), 0.284: (0.0839, 0.3174, 0.6881), 0.001
 @pytest.mark.parametrize("ratio", PAPER)
 def test_the_papers_shares_from_the_documented_files(plan, ratio):
     for percent, share in zip(("05", "20", "50"), PAPER[ratio], strict=True):
-        found = answer(plan, str(REPOSITORY / "docs" / f"cifar_{percent}.csv"), "--ratio", str(ratio))
+        found = answer(
+            plan, str(REPOSITORY / "docs" / f"cifar_{percent}.csv"), "--ratio", str(ratio)
+        )
         assert found["rows"][0]["historical_share"] == pytest.approx(share, abs=5e-5)
 
 
@@ -250,7 +293,9 @@ def documented():
     text = (REPOSITORY / "docs" / "planner.md").read_text()
     for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
         for command, output in re.findall(
-            r"^\$ (headwater plan .*?(?:\\\n.*?)*)\n(.*?)(?=^\$ |\Z)", block, re.DOTALL | re.MULTILINE
+            r"^\$ (headwater plan .*?(?:\\\n.*?)*)\n(.*?)(?=^\$ |\Z)",
+            block,
+            re.DOTALL | re.MULTILINE,
         ):
             yield pytest.param(command.replace("\\\n", " "), output, id=command[:60])
 

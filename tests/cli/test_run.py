@@ -1,4 +1,5 @@
-"""``headwater run`` as a user types it: what comes out, what is refused, and that killing it does no harm."""
+"""``headwater run`` as a user types it: what comes out, what is refused, and that killing it does
+no harm."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ SMALL = (
 
 
 @pytest.fixture
-def headwater(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
+def headwater(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Command:
     """Run the command in this process; returns exit code, standard output and standard error."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
@@ -54,7 +57,8 @@ def headwater(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Cap
 
 
 def refused(answer: Answer, *words: str) -> None:
-    """A user's mistake: exit code 2, nothing on standard output, one line that says what is wrong."""
+    """A user's mistake: exit code 2, nothing on standard output, one line that says what is
+    wrong."""
     code, out, err = answer
     assert (code, out) == (2, "")
     assert "Traceback" not in err
@@ -62,7 +66,9 @@ def refused(answer: Answer, *words: str) -> None:
         assert word in " ".join(err.split())
 
 
-def test_json_is_all_that_is_printed_and_what_is_in_the_folder(headwater: Command, tmp_path: Path) -> None:
+def test_json_is_all_that_is_printed_and_what_is_in_the_folder(
+    headwater: Command, tmp_path: Path
+) -> None:
     code, out, err = headwater("run", "synthetic", *SMALL, "--out", "run", "--json")
     assert code == 0
     summary = json.loads(out)
@@ -73,7 +79,9 @@ def test_json_is_all_that_is_printed_and_what_is_in_the_folder(headwater: Comman
     assert (tmp_path / "run" / "accuracy.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_table_names_every_strategy_and_the_same_command_runs_nothing_again(headwater: Command) -> None:
+def test_a_table_names_every_strategy_and_the_same_command_runs_nothing_again(
+    headwater: Command,
+) -> None:
     first = headwater("run", "synthetic", *SMALL, "--out", "run")
     again = headwater("run", "synthetic", *SMALL, "--out", "run")
     assert first[:2] == again[:2]
@@ -82,7 +90,16 @@ def test_a_table_names_every_strategy_and_the_same_command_runs_nothing_again(he
 
 
 def test_optimal_without_a_ratio_is_estimated(headwater: Command) -> None:
-    arguments = ("--seeds", "1", "--rounds", "10", "--learning-rate", "0.1", "--strategies", "optimal,sharp")
+    arguments = (
+        "--seeds",
+        "1",
+        "--rounds",
+        "10",
+        "--learning-rate",
+        "0.1",
+        "--strategies",
+        "optimal,sharp",
+    )
     code, out, _ = headwater("run", "synthetic", *arguments, "--out", "run", "--json")
     assert code == 0
     shares = [row["historical_share"] for row in json.loads(out)["rows"]]
@@ -133,8 +150,21 @@ def test_a_folder_with_other_settings_is_refused(headwater: Command) -> None:
 
 
 def test_a_run_that_diverges_says_so(headwater: Command) -> None:
-    arguments = ("--seeds", "1", "--rounds", "10", "--learning-rate", "3e38", "--strategies", "uniform")
-    refused(headwater("run", "synthetic", *arguments, "--out", "run"), "diverged in round", "learning_rate=3e+38")
+    arguments = (
+        "--seeds",
+        "1",
+        "--rounds",
+        "10",
+        "--learning-rate",
+        "3e38",
+        "--strategies",
+        "uniform",
+    )
+    refused(
+        headwater("run", "synthetic", *arguments, "--out", "run"),
+        "diverged in round",
+        "learning_rate=3e+38",
+    )
 
 
 def start(folder: Path, *arguments: str, **options: Any) -> subprocess.Popen[str]:
@@ -143,12 +173,16 @@ def start(folder: Path, *arguments: str, **options: Any) -> subprocess.Popen[str
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
         [sys.executable, "-c", code, "run", "synthetic", "--out", str(folder), *arguments],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, **options,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        **options,
+    )
 
 
 def test_a_second_run_in_the_same_folder_is_refused(tmp_path: Path) -> None:
-    from headwater.pool import alone
+    from headwater.experiments.parallel import alone
 
     with alone(tmp_path / "run"):
         process = start(tmp_path / "run", *SMALL)
@@ -170,7 +204,8 @@ def test_a_disk_that_fills_up_is_one_clear_line(tmp_path: Path) -> None:
 
 
 def finish(folder: Path, arguments: tuple[str, ...]) -> None:
-    """Start until it ends by itself: the workers of a killed run may hold the folder for another round."""
+    """Start until it ends by itself: the workers of a killed run may hold the folder for another
+    round."""
     for _ in range(20):
         process = start(folder, *arguments)
         _, err = process.communicate(timeout=120)
@@ -204,7 +239,9 @@ def test_killed_at_random_moments_it_ends_with_the_same_bits(tmp_path: Path) -> 
     deadline = time.monotonic() + 20
     for _ in range(2):
         process = start(cut, *arguments)
-        while not (cut / "cells").exists() and process.poll() is None and time.monotonic() < deadline:
+        while (
+            not (cut / "cells").exists() and process.poll() is None and time.monotonic() < deadline
+        ):
             time.sleep(0.02)  # let it begin
         time.sleep(draw.uniform(0.05, 1.0))
         os.kill(process.pid, signal.SIGKILL)

@@ -1,10 +1,21 @@
-"""The strategies side by side, against the ledger, the minimiser for single clients, and the paper's numbers."""
+"""The strategies side by side, against the ledger, the minimiser for single clients, and the
+paper's numbers."""
 
 import numpy as np
 import pytest
 
 import headwater as hw
-from headwater import Constant, Fifo, InputError, Keep, Ledger, Once, Optimal, bound, optimal_importance
+from headwater import (
+    Constant,
+    Fifo,
+    InputError,
+    Keep,
+    Ledger,
+    Once,
+    Optimal,
+    bound,
+    optimal_importance,
+)
 from headwater.fleet import Fleet, Outlook, compare
 from headwater.fleet.fleet import Kind
 from headwater.fleet.recommendation import recommend
@@ -31,17 +42,30 @@ def ledger(strategy, kinds=None):
 
 def paper_case(fraction, samples=50_000):
     old, new = round(samples * fraction / 25), round(samples * (1 - fraction) / 25)
-    return [Kind("old", old, False, count=25), Kind("new", new, True, count=25, rate=new / ROUNDS, capacity=new)]
+    return [
+        Kind("old", old, False, count=25),
+        Kind("new", new, True, count=25, rate=new / ROUNDS, capacity=new),
+    ]
 
 
 @pytest.mark.parametrize(
     ("ratio", "fraction", "share"),
-    [(0.150, 0.05, 0.1162), (0.150, 0.2, 0.4522), (0.150, 0.5, 0.9472),
-     (0.284, 0.05, 0.0839), (0.284, 0.2, 0.3174), (0.284, 0.5, 0.6881),
-     (0.001, 0.05, 1.0000), (0.001, 0.2, 1.0000), (0.001, 0.5, 1.0000)],
-)  # fmt: skip
+    [
+        (0.150, 0.05, 0.1162),
+        (0.150, 0.2, 0.4522),
+        (0.150, 0.5, 0.9472),
+        (0.284, 0.05, 0.0839),
+        (0.284, 0.2, 0.3174),
+        (0.284, 0.5, 0.6881),
+        (0.001, 0.05, 1.0000),
+        (0.001, 0.2, 1.0000),
+        (0.001, 0.5, 1.0000),
+    ],
+)
 def test_the_papers_nine_shares(ratio, fraction, share):
-    assert compare(outlook(paper_case(fraction)), ratio).best.historical == pytest.approx(share, abs=5e-5)
+    assert compare(outlook(paper_case(fraction)), ratio).best.historical == pytest.approx(
+        share, abs=5e-5
+    )
 
 
 STRATEGIES = {
@@ -65,21 +89,32 @@ def test_is_what_the_ledger_of_the_strategy_says(name):
     )  # c1 = σ0·D·√5 with 5 fresh clients
     each = run.holdings.samples
     fresh = ~run.holdings.historical
-    assert papers.total == pytest.approx(bound(run.importance, each, fresh, c1=1.0, c2=0.3), rel=1e-9)
+    assert papers.total == pytest.approx(
+        bound(run.importance, each, fresh, c1=1.0, c2=0.3), rel=1e-9
+    )
 
 
 def test_a_group_is_as_many_clients():
-    each = [Kind(f"{k.name}{j}", k.samples, k.fresh, k.rate, k.capacity) for k in FLEET for j in range(k.count)]
+    each = [
+        Kind(f"{k.name}{j}", k.samples, k.fresh, k.rate, k.capacity)
+        for k in FLEET
+        for j in range(k.count)
+    ]
     grouped, apart = compare(outlook(), 0.3, "sharp"), compare(outlook(each), 0.3, "sharp")
     for p in grouped.prospects:
         q = apart[p.strategy]
-        assert (p.historical, p.noise, p.size) == pytest.approx((q.historical, q.noise, q.size), rel=1e-12)
+        assert (p.historical, p.noise, p.size) == pytest.approx(
+            (q.historical, q.noise, q.size), rel=1e-12
+        )
     parts = np.add.reduceat(apart.best.importance, [0, 1, 4, 8])
     np.testing.assert_allclose(grouped.best.importance, parts, rtol=1e-10)
 
 
 def test_a_hundred_million_clients_cost_what_two_rows_do():
-    found = compare(outlook([Kind("old", 400, False, count=10**8), Kind("new", 1600, True, 16, 16, 10**8)]), 1e-4)
+    found = compare(
+        outlook([Kind("old", 400, False, count=10**8), Kind("new", 1600, True, 16, 16, 10**8)]),
+        1e-4,
+    )
     alone = optimal_importance([400, 1600], [False, True], 1e-4 * 1e4)  # c1 has √(M − M_hist)
     assert found.best.historical == pytest.approx(alone.historical, rel=1e-9)
 
@@ -120,14 +155,24 @@ def test_the_recommendation_says_what_is_computed():
     gain = 100 * (1 - found.best.total / found["Uniform"].total)
     assert f"{gain:.0f} % below Uniform's" in words
     assert "Optimal(ratio=0.15)" in words
-    assert 'Optimal(ratio=0.15, bound="sharp")' in recommend(compare(outlook(paper_case(0.2)), 0.15, "sharp"))
-    assert "Learn from the 25 historical clients alone" in recommend(compare(outlook(paper_case(0.2)), 0.001))
-    assert words.count(".") == words.count("0.15") + words.count("45.2") + words.count("54.8") + 1  # one sentence
+    assert 'Optimal(ratio=0.15, bound="sharp")' in recommend(
+        compare(outlook(paper_case(0.2)), 0.15, "sharp")
+    )
+    assert "Learn from the 25 historical clients alone" in recommend(
+        compare(outlook(paper_case(0.2)), 0.001)
+    )
+    assert (
+        words.count(".") == words.count("0.15") + words.count("45.2") + words.count("54.8") + 1
+    )  # one sentence
 
 
 @pytest.mark.parametrize(
     ("ratio", "kind", "words"),
-    [(-1.0, "paper", "ratio"), (np.nan, "paper", "ratio"), (0.1, "loose", "'paper' or 'sharp'; got 'loose'")],
+    [
+        (-1.0, "paper", "ratio"),
+        (np.nan, "paper", "ratio"),
+        (0.1, "loose", "'paper' or 'sharp'; got 'loose'"),
+    ],
 )
 def test_mistakes(ratio, kind, words):
     with pytest.raises(InputError, match=words):

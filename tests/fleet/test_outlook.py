@@ -7,7 +7,7 @@ import headwater.fleet.outlook as outlook_module
 from headwater import Constant, Fifo, Keep, Ledger, Once, Poisson, Uniform, unroll
 from headwater.fleet import Fleet, Outlook
 from headwater.fleet.fleet import Kind
-from headwater.optimal import client_noise
+from headwater.ledger.optimal import client_noise
 
 KINDS = [
     Kind("server", 500, False),
@@ -32,16 +32,23 @@ def test_is_that_of_every_single_client(rounds):
     repeat = outlook.count.astype(int)
     assert np.repeat(outlook.samples, repeat).tolist() == holdings.samples.tolist()
     assert np.repeat(outlook.fresh, repeat).tolist() == (~holdings.historical).tolist()
-    np.testing.assert_allclose(np.repeat(outlook.noise, repeat), client_noise(holdings), rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(
+        np.repeat(outlook.noise, repeat), client_noise(holdings), rtol=1e-12, atol=1e-15
+    )
     held = np.array(
-        [sum(holdings.held(t)[holdings.client == m].sum() for t in range(1, rounds + 1)) for m in range(9)]
+        [
+            sum(holdings.held(t)[holdings.client == m].sum() for t in range(1, rounds + 1))
+            for m in range(9)
+        ]
     )
     np.testing.assert_allclose(np.repeat(outlook.memory, repeat), held / rounds)
 
 
 def test_pieces_change_nothing(monkeypatch):
     whole = Outlook.of(Fleet.of(KINDS), 50)
-    monkeypatch.setattr(outlook_module, "_pieces", lambda samples: (slice(k, k + 1) for k in range(len(samples))))
+    monkeypatch.setattr(
+        outlook_module, "_pieces", lambda samples: (slice(k, k + 1) for k in range(len(samples)))
+    )
     apart = Outlook.of(Fleet.of(KINDS), 50)
     assert (whole.noise == apart.noise).all()
     assert (whole.memory == apart.memory).all()
@@ -51,7 +58,9 @@ def test_long_streams_in_units_of_several_samples(monkeypatch):
     exact = Outlook.of(Fleet.of(KINDS[1:]), 100)
     monkeypatch.setattr(outlook_module, "_SAMPLES", 200)
     rough = Outlook.of(Fleet.of(KINDS[1:]), 100)
-    np.testing.assert_allclose(rough.noise[0], exact.noise[0], rtol=1e-9)  # 800, 8 and 16 in units of 4
+    np.testing.assert_allclose(
+        rough.noise[0], exact.noise[0], rtol=1e-9
+    )  # 800, 8 and 16 in units of 4
     np.testing.assert_allclose(rough.memory[0], exact.memory[0], rtol=1e-9)
     np.testing.assert_allclose(rough.samples, exact.samples, rtol=0.01)
 
@@ -64,7 +73,9 @@ def test_a_billion_samples():
 
 
 def test_of_any_holdings():
-    holdings = unroll([4, 30, 30], [Once(), Poisson(2.0), Constant(1)], [Keep(), Fifo(6), Keep()], 10, seed=1)
+    holdings = unroll(
+        [4, 30, 30], [Once(), Poisson(2.0), Constant(1)], [Keep(), Fifo(6), Keep()], 10, seed=1
+    )
     outlook = Outlook.of_holdings(holdings)
     assert outlook.noise.tolist() == client_noise(holdings).tolist()
     assert outlook.fresh.tolist() == [False, True, True]

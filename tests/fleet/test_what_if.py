@@ -9,11 +9,13 @@ from headwater.fleet.fleet import Kind
 from headwater.fleet.what_if import AS_IT_IS, Change
 from headwater.planner import minimise
 
-FLEET = Fleet.of([
-    Kind("server", 500, False),
-    Kind("sensor", 800, True, 8, 16, count=4),
-    Kind("camera", 1600, True, 16, 16),
-])  # fmt: skip
+FLEET = Fleet.of(
+    [
+        Kind("server", 500, False),
+        Kind("sensor", 800, True, 8, 16, count=4),
+        Kind("camera", 1600, True, 16, 16),
+    ]
+)
 
 
 def after(text, fleet=FLEET):
@@ -32,7 +34,10 @@ def columns(fleet):
         ("capacity:camera=1.5x", {"capacity": [0, 16, 24]}),
         ("rate=0.5x", {"rate": [0, 4, 8], "samples": [500, 400, 800]}),
         ("rate:sensor=12", {"rate": [0, 12, 16], "samples": [500, 1200, 1600]}),
-        ("rate=2x, capacity=2x", {"rate": [0, 16, 32], "capacity": [0, 32, 32], "samples": [500, 1600, 3200]}),
+        (
+            "rate=2x, capacity=2x",
+            {"rate": [0, 16, 32], "capacity": [0, 32, 32], "samples": [500, 1600, 3200]},
+        ),
         ("samples=3x", {"samples": [1500, 800, 1600]}),
         ("samples:camera=100", {"samples": [500, 800, 100]}),
         ("count=0.5x", {"count": [1, 2, 1]}),
@@ -71,11 +76,17 @@ def test_names_may_have_colons_and_equal_signs():
         ("rate=-2x", "'-2' must be a number above 0"),
         ("rate=nanx", "must be a number above 0"),
         ("rate=inf", "must be a number above 0"),
-        ("leave=gateway", "no client 'gateway' in this federation; there are: server, sensor, camera"),
+        (
+            "leave=gateway",
+            "no client 'gateway' in this federation; there are: server, sensor, camera",
+        ),
         ("capacity:gateway=2x", "no client 'gateway'"),
         ("capacity:server=2x", "client 'server' is historical"),
         ("rate:server=2x", "client 'server' is historical"),
-        ("rate:camera=2x", "client 'camera' would get 32 samples a round and can keep 16.*rate=2x,capacity=2x"),
+        (
+            "rate:camera=2x",
+            "client 'camera' would get 32 samples a round and can keep 16.*rate=2x,capacity=2x",
+        ),
         ("capacity:camera=8", "would get 16 samples a round and can keep 8"),
     ],
 )
@@ -98,14 +109,18 @@ def judge(*texts, ratio=0.1, fleet=FLEET):
 
 
 def test_as_it_is_by_hand():
-    """v = 1/b − 1/N with b the rate (camera); twice the memory: half the noise but for the ends of the run."""
+    """v = 1/b − 1/N with b the rate (camera); twice the memory: half the noise but for the ends of
+    the run."""
     now, double = judge(
-        "capacity:camera=2x", fleet=Fleet.of([Kind("server", 400, False), Kind("camera", 1600, True, 16, 16)])
+        "capacity:camera=2x",
+        fleet=Fleet.of([Kind("server", 400, False), Kind("camera", 1600, True, 16, 16)]),
     )
     noise = 1 / 16 - 1 / 1600
     by_hand = minimise([0.0, noise], [400, 1600], 0.1)
     assert now.scenario == AS_IT_IS
-    assert (now.historical, now.total) == pytest.approx((by_hand.historical, by_hand.value), rel=1e-9)
+    assert (now.historical, now.total) == pytest.approx(
+        (by_hand.historical, by_hand.value), rel=1e-9
+    )
     half = minimise(
         [0.0, 1 / 32 * 1.01 - 1 / 1600], [400, 1600], 0.1
     )  # the last samples are held for one round only
@@ -128,7 +143,8 @@ def test_directions():
 
 
 def now_share(now):
-    """The camera's share as it is, from another scenario that names it without changing anything."""
+    """The camera's share as it is, from another scenario that names it without changing
+    anything."""
     (_, same) = judge("capacity:camera=1x", ratio=0.02)
     assert (same.historical, same.total) == (now.historical, now.total)
     return same.clients["camera"][1]
@@ -144,13 +160,15 @@ def test_twice_everything_is_cheaper_by_root_two_in_samples_and_noise():
 
 def test_changes_are_parsed_once_and_for_all():
     assert Scenario.parse(" rate=2x , capacity:a=3 ").changes == [
-        Change("rate", None, 2.0, True), Change("capacity", "a", 3.0, False)
-    ]  # fmt: skip
+        Change("rate", None, 2.0, True),
+        Change("capacity", "a", 3.0, False),
+    ]
     assert Scenario.parse("leave=a,capacity:a=1,rate:b=2").clients == ["a", "b"]
 
 
 def test_prices_are_those_of_the_fleet_as_it_is():
-    """c1 has √(M − M_hist): what another number of fresh clients does must not come from the unit."""
+    """c1 has √(M − M_hist): what another number of fresh clients does must not come from the
+    unit."""
     alone = Fleet.of([Kind("server", 500, False), Kind("camera", 1600, True, 16, 16, count=4)])
     now, fewer = judge("count:camera=1", fleet=alone, ratio=0.3)
     noise, ratio = np.array([0.0, 1 / 16 - 1 / 1600]), 0.3 * (6900 / 2100) ** 0.5

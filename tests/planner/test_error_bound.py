@@ -20,7 +20,8 @@ SAMPLES, FRESH, IMPORTANCE = [100, 300, 400, 200], [False, False, True, True], [
 
 
 def two_groups(historical, fresh, share):
-    """Equal clients within each of two groups, the historical ones with this share of all samples."""
+    """Equal clients within each of two groups, the historical ones with this share of all
+    samples."""
     samples = np.r_[np.full(historical, share / historical), np.full(fresh, (1 - share) / fresh)]
     return samples, np.arange(historical + fresh) >= historical
 
@@ -28,7 +29,9 @@ def two_groups(historical, fresh, share):
 def test_psi_by_hand():
     # n = (.1, .3, .4, .2): Σ_fresh p² = .09 + .04, Σ p²/n = 1.6 + 1/30 + .225 + .2
     by_hand = 0.7 + 2 * math.sqrt(0.13) + 0.5 * math.sqrt(1.6 + 1 / 30 + 0.225 + 0.2)
-    assert bound(IMPORTANCE, SAMPLES, FRESH, c0=0.7, c1=2.0, c2=0.5) == pytest.approx(by_hand, rel=1e-14)
+    assert bound(IMPORTANCE, SAMPLES, FRESH, c0=0.7, c1=2.0, c2=0.5) == pytest.approx(
+        by_hand, rel=1e-14
+    )
 
 
 def test_defaults_are_the_ratio_of_cifar10():
@@ -38,7 +41,9 @@ def test_defaults_are_the_ratio_of_cifar10():
 def test_terms_add_up_to_psi():
     constants = Constants(c0=0.3, c1=2.0, samples=0.4, discrepancy=0.25)
     terms = bound_terms(IMPORTANCE, SAMPLES, FRESH, constants)
-    assert terms.total == pytest.approx(bound(IMPORTANCE, SAMPLES, FRESH, 0.3, 2.0, constants.c2), rel=1e-15)
+    assert terms.total == pytest.approx(
+        bound(IMPORTANCE, SAMPLES, FRESH, 0.3, 2.0, constants.c2), rel=1e-15
+    )
     assert terms.discrepancy == pytest.approx(terms.effective_samples * 0.5 / 0.4, rel=1e-15)
 
 
@@ -47,7 +52,9 @@ def test_terms_for_a_target_by_hand():
     terms = bound_terms(IMPORTANCE, SAMPLES, FRESH, constants, target=[0.25] * 4)
     assert terms.constant == 0.3
     assert terms.optimisation == pytest.approx(2 * math.sqrt(0.13), rel=1e-15)
-    assert terms.effective_samples == pytest.approx(0.4 * math.sqrt(1000 / effective_samples(IMPORTANCE, SAMPLES)))
+    assert terms.effective_samples == pytest.approx(
+        0.4 * math.sqrt(1000 / effective_samples(IMPORTANCE, SAMPLES))
+    )
     assert terms.discrepancy == pytest.approx(2 * 0.25 * (0.15 + 0.15 + 0.05 + 0.05))
 
 
@@ -57,23 +64,34 @@ def test_the_general_bound_is_tighter_at_the_target_n():
     for _ in range(200):
         samples, importance = random.uniform(1, 9, 6), random.dirichlet(np.ones(6))
         special = bound_terms(importance, samples, random.random(6) < 0.5, constants)
-        general = bound_terms(importance, samples, [True] * 6, constants, target=samples / samples.sum())
-        assert general.discrepancy <= special.discrepancy  # ‖p − n‖₁ ≤ √(Σ p²/n − 1), as the paper shows
+        general = bound_terms(
+            importance, samples, [True] * 6, constants, target=samples / samples.sum()
+        )
+        assert (
+            general.discrepancy <= special.discrepancy
+        )  # ‖p − n‖₁ ≤ √(Σ p²/n − 1), as the paper shows
 
 
 def test_any_noise_in_place_of_the_mask():
     constants = Constants(c0=0.0, c1=3.0, samples=0.4, discrepancy=0.25)
     terms = bound_terms(IMPORTANCE, SAMPLES, [0.0, 0.5, 2.0, 1.0], constants)
-    assert terms.optimisation == pytest.approx(3 * math.sqrt(0.5 * 0.01 + 2 * 0.09 + 0.04), rel=1e-15)
+    assert terms.optimisation == pytest.approx(
+        3 * math.sqrt(0.5 * 0.01 + 2 * 0.09 + 0.04), rel=1e-15
+    )
 
 
 def test_psi_of_many_clients_is_summed_without_loss():
     random = np.random.default_rng(3)
-    samples, importance = 10 ** random.uniform(0, 9, 300_000), random.dirichlet(np.full(300_000, 0.5))
+    samples, importance = (
+        10 ** random.uniform(0, 9, 300_000),
+        random.dirichlet(np.full(300_000, 0.5)),
+    )
     fresh = random.random(300_000) < 0.5
     wide = importance.astype(np.longdouble)
     sizes = samples / samples.astype(np.longdouble).sum()
-    exact = np.sqrt((wide[fresh] ** 2).sum()) + np.longdouble(0.15) * np.sqrt((wide**2 / sizes).sum())
+    exact = np.sqrt((wide[fresh] ** 2).sum()) + np.longdouble(0.15) * np.sqrt(
+        (wide**2 / sizes).sum()
+    )
     assert abs(bound(importance, samples, fresh) - exact) <= 1e-14 * exact
 
 
@@ -83,7 +101,13 @@ def test_effective_samples_are_at_most_all_samples():
 
 
 def test_constants_by_hand():
-    given = {"gradient_noise": 3.0, "diameter": 0.5, "rounds": 16, "total_samples": 800, "fresh_clients": 9}
+    given = {
+        "gradient_noise": 3.0,
+        "diameter": 0.5,
+        "rounds": 16,
+        "total_samples": 800,
+        "fresh_clients": 9,
+    }
     constants = Constants.from_definitions(**given, vc_dimension=8, discrepancy=0.1, c0=0.25)
     assert constants.c0 == 0.25
     assert constants.c1 == pytest.approx(3 * 3 * (0.5 + 2 / 4), rel=1e-15)
@@ -105,7 +129,12 @@ def test_the_approximation_follows_from_the_definitions():
         loss_bound=2,
     )
     approximate = Constants.approximate(
-        loss_bound=2, gradient_norm=5.5, diameter=1.5, parameters=1000, total_samples=250, fresh_clients=4
+        loss_bound=2,
+        gradient_norm=5.5,
+        diameter=1.5,
+        parameters=1000,
+        total_samples=250,
+        fresh_clients=4,
     )
     assert exact.ratio == pytest.approx(approximate.ratio, rel=1e-12)
     assert exact.c1 == pytest.approx(approximate.c1, rel=1e-12)
@@ -127,7 +156,9 @@ def test_no_fresh_client_makes_the_ratio_infinite():
         (0.7, 0.4, 1.9, 21, 200, 1, 1.347),  # Synthetic; the paper prints 0.092
     ],
 )
-def test_ratios_from_the_reported_constants(loss_bound, gradient_norm, diameter, parameters, total, fresh, ratio):
+def test_ratios_from_the_reported_constants(
+    loss_bound, gradient_norm, diameter, parameters, total, fresh, ratio
+):
     approximate = approximate_ratio(
         loss_bound=loss_bound,
         gradient_norm=gradient_norm,
@@ -148,7 +179,8 @@ def test_ratios_from_the_reported_constants(loss_bound, gradient_norm, diameter,
 )
 def test_historical_shares_of_cifar(ratio, historical, fresh, shares):
     found = [
-        optimal_importance(*two_groups(historical, fresh, part), ratio).historical for part in (0.05, 0.2, 0.5)
+        optimal_importance(*two_groups(historical, fresh, part), ratio).historical
+        for part in (0.05, 0.2, 0.5)
     ]
     assert [round(share, 4) for share in found] == shares
 
@@ -156,7 +188,10 @@ def test_historical_shares_of_cifar(ratio, historical, fresh, shares):
 @pytest.mark.parametrize("part", [0.05, 0.2, 0.5])
 def test_historical_share_of_femnist_is_all(part):
     historical = round(3597 * part)
-    assert optimal_importance(*two_groups(historical, 3597 - historical, part), 0.001).historical == 1.0
+    assert (
+        optimal_importance(*two_groups(historical, 3597 - historical, part), 0.001).historical
+        == 1.0
+    )
 
 
 def test_where_the_paper_prints_other_shares_than_its_formula_gives():

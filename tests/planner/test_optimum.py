@@ -1,4 +1,5 @@
-"""The exact minimiser of ψ: certificates of optimality, corners by hand, other solvers, high precision."""
+"""The exact minimiser of ψ: certificates of optimality, corners by hand, other solvers, high
+precision."""
 
 from __future__ import annotations
 
@@ -83,24 +84,32 @@ def test_agreement_with_clarabel(seed):
     ours = minimise(noise, samples, problem.c2)
     assert ours.value == pytest.approx(value, rel=1e-7)
     assert problem.value(ours.importance) <= problem.value(theirs) * (1 + 1e-14)
-    assert ours.importance == pytest.approx(theirs, abs=1e-3)  # ψ is flat there: 1e-9 in ψ is 1e-4 in p
+    assert ours.importance == pytest.approx(
+        theirs, abs=1e-3
+    )  # ψ is flat there: 1e-9 in ψ is 1e-4 in p
 
 
 def test_mask_and_noise_of_ones_are_the_same():
     samples, fresh = np.array([10.0, 20.0, 30.0]), np.array([False, True, True])
-    by_mask, by_noise = optimal_importance(samples, fresh, 0.6), minimise(fresh.astype(float), samples, 0.6)
+    by_mask, by_noise = (
+        optimal_importance(samples, fresh, 0.6),
+        minimise(fresh.astype(float), samples, 0.6),
+    )
     assert (by_mask.importance == by_noise.importance).all()
     assert (minimise(fresh, samples, 0.6).importance == by_mask.importance).all()
 
 
 def test_two_clients_by_hand():
-    # One client of each kind with half of the samples, p for the fresh one: p + r·√(2(1 − p)² + 2p²), whose
-    # derivative 1 + r·(4p − 2)/√(2(1 − p)² + 2p²) vanishes at p = ½ − ½/√(4r² − 1) for r > 1/√2.
+    # One client of each kind with half of the samples, p for the fresh one: p + r·√(2(1 − p)² +
+    # 2p²), whose derivative 1 + r·(4p − 2)/√(2(1 − p)² + 2p²) vanishes at p = ½ − ½/√(4r² − 1) for
+    # r > 1/√2.
     for ratio in (0.75, 1.0, 3.0, 100.0):
         fresh = 0.5 - 0.5 / math.sqrt(4 * ratio**2 - 1)
         best = optimal_importance([7, 7], [False, True], ratio)
         assert best.importance == pytest.approx([1 - fresh, fresh], rel=1e-12)
-        assert best.value == pytest.approx(fresh + ratio * math.sqrt(2 * (1 - fresh) ** 2 + 2 * fresh**2))
+        assert best.value == pytest.approx(
+            fresh + ratio * math.sqrt(2 * (1 - fresh) ** 2 + 2 * fresh**2)
+        )
 
 
 def test_historical_is_optimal_up_to_the_corner_and_not_beyond():
@@ -122,9 +131,15 @@ def test_without_fresh_clients_sizes_decide(ratio):
 
 def test_only_fresh_clients():
     samples = [1, 2, 5]
-    assert optimal_importance(samples, [True] * 3, 0.0).importance == pytest.approx([1 / 3] * 3, rel=1e-15)
-    assert optimal_importance(samples, [True] * 3, 1e-200).importance == pytest.approx([1 / 3] * 3, rel=1e-15)
-    assert optimal_importance(samples, [True] * 3, 1e200).importance == pytest.approx([0.125, 0.25, 0.625])
+    assert optimal_importance(samples, [True] * 3, 0.0).importance == pytest.approx(
+        [1 / 3] * 3, rel=1e-15
+    )
+    assert optimal_importance(samples, [True] * 3, 1e-200).importance == pytest.approx(
+        [1 / 3] * 3, rel=1e-15
+    )
+    assert optimal_importance(samples, [True] * 3, 1e200).importance == pytest.approx(
+        [0.125, 0.25, 0.625]
+    )
     assert optimal_importance(samples, [True] * 3, 0.5).historical == 0.0
     # Equal sizes: equal importance whatever the ratio, and ψ/c1 = 1/√M + r.
     even = optimal_importance([4] * 9, [True] * 9, 0.5)
@@ -135,17 +150,27 @@ def test_only_fresh_clients():
 def test_ratio_zero_is_the_limit_from_above():
     samples, fresh = [1, 2, 5, 9], [False, True, False, True]
     zero, small = (optimal_importance(samples, fresh, ratio) for ratio in (0.0, 1e-12))
-    assert zero.importance.tolist() == small.importance.tolist() == pytest.approx([1 / 6, 0, 5 / 6, 0], rel=1e-15)
+    assert (
+        zero.importance.tolist()
+        == small.importance.tolist()
+        == pytest.approx([1 / 6, 0, 5 / 6, 0], rel=1e-15)
+    )
     assert zero.value == 0.0
     # Without any quiet client the noise alone decides: p ∝ 1/v.
-    assert minimise([1.0, 2.0, 4.0], [9, 5, 1], 0.0).importance == pytest.approx([4 / 7, 2 / 7, 1 / 7], rel=1e-15)
+    assert minimise([1.0, 2.0, 4.0], [9, 5, 1], 0.0).importance == pytest.approx(
+        [4 / 7, 2 / 7, 1 / 7], rel=1e-15
+    )
 
 
 def test_infinite_ratio_is_uniform():
     best = optimal_importance([1, 2, 5], [False, True, True], math.inf)
     assert best.importance.tolist() == [0.125, 0.25, 0.625]
     assert best.value == math.inf
-    assert optimal_importance([1, 2, 5], [False, True, True], 1e250).importance.tolist() == [0.125, 0.25, 0.625]
+    assert optimal_importance([1, 2, 5], [False, True, True], 1e250).importance.tolist() == [
+        0.125,
+        0.25,
+        0.625,
+    ]
 
 
 @pytest.mark.parametrize("fresh", [True, False])
@@ -161,7 +186,9 @@ def test_one_client_gets_everything(fresh, ratio):
 def test_only_proportions_of_the_counts_matter(scale):
     samples, fresh = np.array([3.0, 1.0, 4.0, 1.0]), [False, True, True, False]
     plain = optimal_importance(samples, fresh, 0.6)
-    assert optimal_importance(samples * scale, fresh, 0.6).importance == pytest.approx(plain.importance, rel=1e-14)
+    assert optimal_importance(samples * scale, fresh, 0.6).importance == pytest.approx(
+        plain.importance, rel=1e-14
+    )
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-3, 1e30])
@@ -184,7 +211,11 @@ def by_many_digits(samples, noise, ratio):
             raw = [1 / (a * vm + 1 / nm) for vm, nm in zip(v, n, strict=True)]
             p = [x / mpmath.fsum(raw) for x in raw]
             noisy = mpmath.sqrt(mpmath.fsum(vm * x * x for vm, x in zip(v, p, strict=True)))
-            return noisy, mpmath.sqrt(mpmath.fsum(x * x / nm for x, nm in zip(p, n, strict=True))), p
+            return (
+                noisy,
+                mpmath.sqrt(mpmath.fsum(x * x / nm for x, nm in zip(p, n, strict=True))),
+                p,
+            )
 
         low, high = mpmath.mpf(-200), mpmath.mpf(200)  # of log10(a)
         for _ in range(220):

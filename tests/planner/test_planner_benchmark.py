@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # the benchmarks are not part of the installed package
+sys.path.insert(
+    0, str(Path(__file__).parents[2])
+)  # the benchmarks are not part of the installed package
 
 from benchmarks.planner import SOLVERS, Cell, federation, gap, measure, on_simplex
 

@@ -21,7 +21,13 @@ from headwater.planner import (
 )
 
 PRICES = Constants(c0=0.0, c1=1.0, samples=0.5, discrepancy=0.1)
-DEFINITIONS = {"gradient_noise": 1, "diameter": 1, "rounds": 9, "total_samples": 100, "fresh_clients": 4}
+DEFINITIONS = {
+    "gradient_noise": 1,
+    "diameter": 1,
+    "rounds": 9,
+    "total_samples": 100,
+    "fresh_clients": 4,
+}
 
 
 def refusal(text):
@@ -164,17 +170,29 @@ def test_c0_may_be_negative_but_finite():
     ("extra", "text"),
     [
         ({}, "give either vc_dimension or parameters"),
-        ({"vc_dimension": 3, "parameters": 12}, "give either vc_dimension or parameters, and not both"),
+        (
+            {"vc_dimension": 3, "parameters": 12},
+            "give either vc_dimension or parameters, and not both",
+        ),
         ({"vc_dimension": 3}, "give either discrepancy or loss_bound"),
-        ({"vc_dimension": 3, "discrepancy": 0.0, "loss_bound": 1.0}, "give either discrepancy or loss_bound"),
+        (
+            {"vc_dimension": 3, "discrepancy": 0.0, "loss_bound": 1.0},
+            "give either discrepancy or loss_bound",
+        ),
         ({"vc_dimension": 0, "discrepancy": 0.0}, "vc_dimension is 0"),
         ({"parameters": 0, "discrepancy": 0.0}, "parameters is 0"),
         ({"vc_dimension": 3, "loss_bound": -1.0}, "loss_bound is -1.0"),
         ({"vc_dimension": 300, "discrepancy": 0.0}, "needs at least as many samples"),
         ({"vc_dimension": 3, "discrepancy": 0.0, "rounds": 0}, "rounds is 0"),
         ({"vc_dimension": 3, "discrepancy": 0.0, "diameter": -1}, "diameter is -1"),
-        ({"vc_dimension": 3, "discrepancy": 0.0, "gradient_noise": math.nan}, "gradient_noise is nan"),
-        ({"vc_dimension": 3, "discrepancy": 0.0, "total_samples": "many"}, "total_samples is 'many'"),
+        (
+            {"vc_dimension": 3, "discrepancy": 0.0, "gradient_noise": math.nan},
+            "gradient_noise is nan",
+        ),
+        (
+            {"vc_dimension": 3, "discrepancy": 0.0, "total_samples": "many"},
+            "total_samples is 'many'",
+        ),
     ],
 )
 def test_definitions(extra, text):
@@ -182,11 +200,18 @@ def test_definitions(extra, text):
         Constants.from_definitions(**(DEFINITIONS | extra))
 
 
-@pytest.mark.parametrize("name", ["loss_bound", "gradient_norm", "diameter", "parameters", "total_samples"])
+@pytest.mark.parametrize(
+    "name", ["loss_bound", "gradient_norm", "diameter", "parameters", "total_samples"]
+)
 def test_approximation(name):
     plain = {
-        "loss_bound": 1, "gradient_norm": 1, "diameter": 1, "parameters": 9, "total_samples": 9, "fresh_clients": 1
-    }  # fmt: skip
+        "loss_bound": 1,
+        "gradient_norm": 1,
+        "diameter": 1,
+        "parameters": 9,
+        "total_samples": 9,
+        "fresh_clients": 1,
+    }
     with refusal(f"{name} is -1"):
         approximate_ratio(**plain | {name: -1})
 

@@ -1,4 +1,5 @@
-"""The exact minimiser of the general bound, where the distance to a target makes clients stick at it."""
+"""The exact minimiser of the general bound, where the distance to a target makes clients stick at
+it."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from headwater.planner.exchange import settle
 
 @st.composite
 def problems(draw, most=12, widest=9.0):
-    """Counts, noise and targets over up to nine orders of magnitude, prices over as many; terms may be missing."""
+    """Counts, noise and targets over up to nine orders of magnitude, prices over as many; terms may
+    be missing."""
     count = draw(st.integers(1, most))
     orders = draw(st.sampled_from([0.0, 1.0, widest / 2, widest]))
     random = np.random.default_rng(draw(st.integers(0, 2**32)))
@@ -31,7 +33,9 @@ def problems(draw, most=12, widest=9.0):
     c1, c2 = 10.0 ** draw(st.floats(-2, 2)), 10.0 ** draw(st.floats(-4, 2))
     missing = draw(st.sampled_from(["", "", "", "", "", "c1", "c2"]))
     price = draw(st.just(0.0) | st.floats(-4, 1 + orders / 2).map(lambda exponent: 10.0**exponent))
-    return Problem(samples, noise, c1 * (missing != "c1"), c2 * (missing != "c2"), price, target / target.sum())
+    return Problem(
+        samples, noise, c1 * (missing != "c1"), c2 * (missing != "c2"), price, target / target.sum()
+    )
 
 
 def solve(problem):
@@ -45,7 +49,9 @@ def test_certificate_of_optimality(problem):
     best = solve(problem)
     assert certify(problem, best.importance).holds()
     rounding = 1e-15 * problem.price
-    assert best.terms.total == pytest.approx(float(problem.value(best.importance)), rel=1e-12, abs=rounding)
+    assert best.terms.total == pytest.approx(
+        float(problem.value(best.importance)), rel=1e-12, abs=rounding
+    )
     assert best.historical == pytest.approx(best.importance[problem.noise == 0].sum(), abs=1e-13)
 
 
@@ -56,7 +62,9 @@ def test_agreement_with_clarabel(seed):
     noise = (random.random(count) < random.choice([0, 0.5, 1])) * 10 ** random.uniform(-2, 0, count)
     target = random.dirichlet(np.ones(count)) * (np.arange(count) != random.integers(2 * count))
     c2, price = 10 ** random.uniform(-2, 1), 10 ** random.uniform(-3, 1)
-    problem = Problem(10 ** random.uniform(0, 2, count), noise, 1.0, c2, price, target / target.sum())
+    problem = Problem(
+        10 ** random.uniform(0, 2, count), noise, 1.0, c2, price, target / target.sum()
+    )
     value, theirs = by_clarabel(problem)
     ours = solve(problem)
     assert ours.terms.total == pytest.approx(value, rel=1e-7)
@@ -65,7 +73,9 @@ def test_agreement_with_clarabel(seed):
 
 def test_a_wrong_answer_has_no_certificate():
     target = np.array([0.2, 0.3, 0.5])
-    problem = Problem(np.array([100.0, 100.0, 400.0]), np.array([0.0, 0.0, 1.0]), 1.0, 0.5, 0.3, target)
+    problem = Problem(
+        np.array([100.0, 100.0, 400.0]), np.array([0.0, 0.0, 1.0]), 1.0, 0.5, 0.3, target
+    )
     right = solve(problem).importance
     assert right[1] == target[1]
     assert certify(problem, right).holds()
@@ -76,12 +86,19 @@ def test_a_wrong_answer_has_no_certificate():
 
 
 def test_two_clients_by_hand():
-    # No noise, equal sizes, α = (1, 0), p for the second client: r·√(2(1 − p)² + 2p²) + 2Kp, whose derivative
-    # r·(4p − 2)/√(2(1 − p)² + 2p²) + 2K is negative at p = 0 iff K < r/√2, and vanishes at p = ½ − ½·K/√(r² − K²).
+    # No noise, equal sizes, α = (1, 0), p for the second client: r·√(2(1 − p)² + 2p²) + 2Kp, whose
+    # derivative r·(4p − 2)/√(2(1 − p)² + 2p²) + 2K is negative at p = 0 iff K < r/√2, and vanishes
+    # at p = ½ − ½·K/√(r² − K²).
     ratio, prices = 1.0, [0.1, 0.3, 0.6, 0.8, 2.0]
     for price in prices:
-        moved = 0.5 - 0.5 * price / math.sqrt(ratio**2 - price**2) if price < ratio / math.sqrt(2) else 0.0
-        best = optimal_for_target([5, 5], [False, False], [1, 0], Constants(0.0, 1.0, ratio, price / 2))
+        moved = (
+            0.5 - 0.5 * price / math.sqrt(ratio**2 - price**2)
+            if price < ratio / math.sqrt(2)
+            else 0.0
+        )
+        best = optimal_for_target(
+            [5, 5], [False, False], [1, 0], Constants(0.0, 1.0, ratio, price / 2)
+        )
         assert best.importance == pytest.approx([1 - moved, moved], rel=1e-12)
 
 
@@ -98,16 +115,23 @@ def test_without_discrepancy_it_is_the_plain_minimiser(problem):
 
 def test_a_large_discrepancy_keeps_everybody_at_the_target():
     target = np.array([0.5, 0.0, 0.3, 0.2])
-    best = optimal_for_target([1, 2, 3, 4], [True, True, False, False], target, Constants(0.0, 1.0, 0.5, 50.0))
+    best = optimal_for_target(
+        [1, 2, 3, 4], [True, True, False, False], target, Constants(0.0, 1.0, 0.5, 50.0)
+    )
     assert best.importance == pytest.approx(target, rel=1e-15)
     assert best.terms.discrepancy == pytest.approx(0, abs=1e-13)
 
 
 def test_more_discrepancy_never_moves_further_from_the_target():
-    samples, fresh, target = [1, 2, 3, 4, 9], [True, False, True, False, True], np.array([0.4, 0.1, 0.2, 0.1, 0.2])
+    samples, fresh, target = (
+        [1, 2, 3, 4, 9],
+        [True, False, True, False, True],
+        np.array([0.4, 0.1, 0.2, 0.1, 0.2]),
+    )
     distances = [
         np.abs(
-            optimal_for_target(samples, fresh, target, Constants(0.0, 1.0, 0.6, disc)).importance - target
+            optimal_for_target(samples, fresh, target, Constants(0.0, 1.0, 0.6, disc)).importance
+            - target
         ).sum()
         for disc in np.linspace(0, 1, 60)
     ]
@@ -160,7 +184,8 @@ def test_terms_are_those_of_the_bound():
 
 
 def test_levels_where_some_clients_can_have_nothing():
-    # The second client must give its 0.5; the others receive it in proportion to their weights or up to a level.
+    # The second client must give its 0.5; the others receive it in proportion to their weights or
+    # up to a level.
     target, weight = np.array([0.4, 0.5, 0.1]), np.array([1.0, 0.0, 1.0])
     for price, expected in ((0.0, [0.5, 0.0, 0.5]), (10.0, [0.5, 0.0, 0.5])):
         assert settle(target, weight, price).importance(target, weight) == pytest.approx(expected)

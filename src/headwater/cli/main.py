@@ -21,7 +21,9 @@ app = typer.Typer(
 
 
 @app.callback()
-def commands(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+def commands(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
     """Learn one model from many data streams, on devices that can keep only a few samples each."""
     if version:
         typer.echo(f"headwater {__version__}")
@@ -35,14 +37,26 @@ def main() -> None:
     except InputError as error:
         _fail(str(error))
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS, errno.ENOTDIR):
+        if error.errno not in (
+            errno.ENOSPC,
+            errno.EDQUOT,
+            errno.EFBIG,
+            errno.EACCES,
+            errno.EROFS,
+            errno.ENOTDIR,
+        ):
             raise
-        _fail(f"{error.filename or 'a file'}: {error.strerror}; what was finished is kept, mend it and run the "
-              "same command again")  # fmt: skip
+        _fail(
+            f"{error.filename or 'a file'}: {error.strerror}; what was finished is kept, mend it "
+            "and run the "
+            "same command again"
+        )
 
 
 def _fail(message: str) -> None:
-    Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {_plain(message)}")
+    Console(stderr=True, highlight=False, soft_wrap=True).print(
+        f"[bold red]error:[/] {_plain(message)}"
+    )
     sys.exit(2)
 
 

@@ -19,15 +19,24 @@ from headwater.fleet.recommendation import recommend
 
 @app.command()
 def plan(
-    federation: Annotated[str, typer.Argument(help="A federation file, .csv or .toml; or a task: synthetic, …")],
+    federation: Annotated[
+        str, typer.Argument(help="A federation file, .csv or .toml; or a task: synthetic, …")
+    ],
     ratio: Annotated[
         str | None,
-        typer.Option(help="c2/c1. For a task also 'estimate' (the paper's way, the default) or 'measure'."),
+        typer.Option(
+            help="c2/c1. For a task also 'estimate' (the paper's way, the default) or 'measure'."
+        ),
     ] = None,
-    rounds: Annotated[int | None, typer.Option(help="Rounds of the run. Default: 100, or the task's own.")] = None,
-    bound: Annotated[str, typer.Option(help="'paper', or 'sharp', which knows of rates and memories.")] = "paper",
+    rounds: Annotated[
+        int | None, typer.Option(help="Rounds of the run. Default: 100, or the task's own.")
+    ] = None,
+    bound: Annotated[
+        str, typer.Option(help="'paper', or 'sharp', which knows of rates and memories.")
+    ] = "paper",
     what_ifs: Annotated[
-        list[str] | None, typer.Option("--what-if", help="A change, see above; give it as often as you like.")
+        list[str] | None,
+        typer.Option("--what-if", help="A change, see above; give it as often as you like."),
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Write pictures into this folder.")] = None,
     historical: Annotated[
@@ -37,7 +46,9 @@ def plan(
     data_dir: Annotated[
         Path | None, typer.Option(help="Where a task's data are; default: the user's cache.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print only JSON on standard output.")
+    ] = False,
 ) -> None:
     """Say what importance to give to which client, and what that is predicted to cost.
 
@@ -56,7 +67,7 @@ def plan(
     As TOML: the same keys in tables named client.
 
     c2/c1 is the price of few samples over the price of noisy gradients. It
-    depends on model and data; headwater.estimate finds it from historical
+    depends on model and data; headwater.learning.estimation finds it from historical
     samples. Without --ratio a task is planned with an estimate, and a file
     with the paper's value for images, 0.15 at 25 fresh clients; the ratio
     falls with the root of their number.
@@ -74,7 +85,9 @@ def plan(
       headwater plan synthetic --historical 0.2 --ratio measure --json
     """
     if is_file(federation) and historical is not None:
-        raise InputError("--historical is for tasks; a federation file says itself who is historical")
+        raise InputError(
+            "--historical is for tasks; a federation file says itself who is historical"
+        )
     scenarios = [Scenario.parse(text) for text in what_ifs or []]
     if is_file(federation):
         subject = from_file(federation, rounds)
@@ -82,7 +95,11 @@ def plan(
         subject = from_task(federation, historical, rounds, seed, data_dir)
     found = subject.ratio(ratio)
     comparison = compare(subject.outlook, found.value, bound)  # type: ignore[arg-type]
-    outcomes = what_if(subject.fleet(), scenarios, found.value, subject.outlook.rounds) if scenarios else []
+    outcomes = (
+        what_if(subject.fleet(), scenarios, found.value, subject.outlook.rounds)
+        if scenarios
+        else []
+    )
     pictures = _draw(comparison, plot)
     if as_json:
         from headwater.report.plan_json import plan_json
@@ -105,7 +122,11 @@ def _draw(comparison: Comparison, folder: Path | None) -> list[Path]:
 
 
 def _print(
-    subject: Subject, ratio: Ratio, comparison: Comparison, outcomes: Sequence[Outcome], pictures: list[Path]
+    subject: Subject,
+    ratio: Ratio,
+    comparison: Comparison,
+    outcomes: Sequence[Outcome],
+    pictures: list[Path],
 ) -> None:
     from headwater.report.plan_tables import LONGEST, client_table, strategy_table, what_if_table
 
@@ -119,13 +140,16 @@ def _print(
     console.print(recommend(comparison), markup=False, style="bold")
     if comparison.historical_suffices is not None:
         console.print(
-            f"Up to c2/c1 = {comparison.historical_suffices:.3g} the historical clients alone would be best."
+            f"Up to c2/c1 = {comparison.historical_suffices:.3g} the historical clients alone "
+            "would be best."
         )
     console.print()
     if len(comparison.outlook.names) <= LONGEST:
         console.print(client_table(comparison))
     else:
-        console.print(f"--json lists the shares of all {len(comparison.outlook.names):,} rows.", markup=False)
+        console.print(
+            f"--json lists the shares of all {len(comparison.outlook.names):,} rows.", markup=False
+        )
     if outcomes:
         console.print(what_if_table(outcomes))
     for path in pictures:
@@ -151,7 +175,6 @@ def _ingredients(parts: dict[str, Any]) -> str:
     def measured(name: str) -> str:
         return f"{parts[name]['value']:.3g} ± {parts[name]['error']:.2g}"
 
-    variance = (
-        f"σ0² = {measured('variance_at_start')} at the start, {measured('variance_after_steps')} after steps"
-    )
+    start, after = measured("variance_at_start"), measured("variance_after_steps")
+    variance = f"σ0² = {start} at the start, {after} after steps"
     return f"{words}\n{variance}; disc = {measured('discrepancy')}"

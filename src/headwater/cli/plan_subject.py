@@ -59,17 +59,23 @@ def from_file(name: str, rounds: int | None) -> Subject:
 
 def _given(text: str | None, fresh: float) -> Ratio:
     if text is not None:
-        return Ratio(_number(text, "a federation file has no model to estimate it from"), "given", {})
+        return Ratio(
+            _number(text, "a federation file has no model to estimate it from"), "given", {}
+        )
     # c1 = σ0·D·√(M − M_hist): what a paper's ratio says about model and data is the rest of it
     value = PAPER_RATIO * math.sqrt(PAPER_STREAMS / max(1.0, fresh))
-    return Ratio(value, f"the paper's for images, at {fresh:,.0f} fresh clients; --ratio sets yours", {})
+    return Ratio(
+        value, f"the paper's for images, at {fresh:,.0f} fresh clients; --ratio sets yours", {}
+    )
 
 
 def _number(text: str, otherwise: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise InputError(f"--ratio is {text!r}; it must be a number, zero or more ({otherwise})") from None
+        raise InputError(
+            f"--ratio is {text!r}; it must be a number, zero or more ({otherwise})"
+        ) from None
     if not 0 <= value < math.inf:
         raise InputError(f"--ratio is {text}; it must be zero or more, and finite")
     return value
@@ -79,10 +85,12 @@ def from_task(
     name: str, historical: float | None, rounds: int | None, seed: int, data_dir: Path | None
 ) -> Subject:
     """A task; its ratio is given, estimated the paper's way, or measured."""
-    from headwater.tasks import TASKS, task
+    from headwater.experiments.tasks import TASKS, task
 
     if name not in TASKS:
-        raise InputError(f"{name!r} is neither a federation file (.csv, .toml) nor a task ({', '.join(TASKS)})")
+        raise InputError(
+            f"{name!r} is neither a federation file (.csv, .toml) nor a task ({', '.join(TASKS)})"
+        )
     chosen = task(name, data_dir)
     length = _check_rounds(chosen.defaults.rounds if rounds is None else rounds)
     part = 0.2 if historical is None else historical
@@ -99,11 +107,13 @@ def from_task(
     def fleet() -> Fleet:
         return Fleet.of_clients(data.train.counts, data.arrivals, data.memory)
 
-    return Subject(f"{name}, {100 * part:g} % historical", Outlook.of_holdings(holdings), fleet, ratio)
+    return Subject(
+        f"{name}, {100 * part:g} % historical", Outlook.of_holdings(holdings), fleet, ratio
+    )
 
 
 def _estimated(model: Any, data: Any, rounds: int, seed: int, measured: bool) -> Ratio:
-    from headwater.estimate import estimate, measure
+    from headwater.learning.estimation import estimate, measure
 
     if not measured:
         found = estimate(model, data, rounds=rounds, seed=seed)
@@ -113,12 +123,20 @@ def _estimated(model: Any, data: Any, rounds: int, seed: int, measured: bool) ->
     more: dict[str, Any] = {name: asdict(getattr(seen, name)) for name in names}
     more["error"] = seen.ratio.error
     low, high = seen.ratio.interval
-    return Ratio(seen.ratio.value, f"measured, 95 % {low:.3g} to {high:.3g}", _parts(seen.estimate) | more)
+    return Ratio(
+        seen.ratio.value, f"measured, 95 % {low:.3g} to {high:.3g}", _parts(seen.estimate) | more
+    )
 
 
 def _parts(found: Any) -> dict[str, Any]:
-    return {"G": found.gradient_norm, "D": found.diameter, "B": found.loss_bound, "d": found.parameters,
-            "N": found.total_samples, "fresh_clients": found.fresh_clients}  # fmt: skip
+    return {
+        "G": found.gradient_norm,
+        "D": found.diameter,
+        "B": found.loss_bound,
+        "d": found.parameters,
+        "N": found.total_samples,
+        "fresh_clients": found.fresh_clients,
+    }
 
 
 def _check_rounds(rounds: int) -> int:

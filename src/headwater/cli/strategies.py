@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headwater.errors import InputError
-from headwater.optimal import Optimal
-from headwater.strategies import ByMemory, Fresh, Historical, Share, Strategy, Uniform
+from headwater.ledger.optimal import Optimal
+from headwater.ledger.strategies import ByMemory, Fresh, Historical, Share, Strategy, Uniform
 
 _NAMED: dict[str, Callable[[], Strategy]] = {
     "uniform": Uniform,
@@ -37,7 +37,9 @@ def _one(name: str, ratio: float | None) -> Strategy:
         try:
             return Share(float(name.removeprefix("share=")))
         except ValueError as error:
-            raise InputError(f"--strategies: {name!r} needs a fraction from 0 to 1, as in share=0.5") from error
+            raise InputError(
+                f"--strategies: {name!r} needs a fraction from 0 to 1, as in share=0.5"
+            ) from error
     if name not in _NAMED:
         raise InputError(f"--strategies: unknown strategy {name!r}; there are: {NAMES}")
     strategy = _NAMED[name]()

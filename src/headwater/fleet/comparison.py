@@ -1,8 +1,9 @@
-"""The strategies side by side, before any training: what the bound says each costs, and so how they should rank.
+"""The strategies side by side, before any training: what the bound says each costs, and so how they
+should rank.
 
-All in the paper's unit c1. A group of k equal clients with importance P together is one client with k times the
-samples and a k-th of the noise: Σ v p² = v·P²/k and Σ p²/N_m = P²/(k·N_m). So the work grows with the kinds of
-clients, not with the clients.
+All in the paper's unit c1. A group of k equal clients with importance P together is one client with
+k times the samples and a k-th of the noise: Σ v p² = v·P²/k and Σ p²/N_m = P²/(k·N_m). So the work
+grows with the kinds of clients, not with the clients.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ class Comparison:
 
     @property
     def historical_suffices(self) -> float | None:
-        """The ratio c2/c1 up to which the historical clients alone are optimal; None if it is all or nobody.
+        """The ratio c2/c1 up to which the historical clients alone are optimal; None if it is all
+        or nobody.
 
         √(n_hist / Σ_{v>0} 1/v_m), in the paper's case √(n_hist/(M − M_hist)).
         """
@@ -86,8 +88,8 @@ def optimal_name(bound: Bound) -> str:
 def group_noise(outlook: Outlook, bound: Bound) -> Floats:
     """The noise of each row at importance one, in units of c1².
 
-    The paper's: 1 for a fresh client. The sharper one: v_m/(M − M_hist), as c1 = σ0·D·√(M − M_hist) has a factor
-    that the exact noise does not need.
+    The paper's: 1 for a fresh client. The sharper one: v_m/(M − M_hist), as c1 = σ0·D·√(M − M_hist)
+    has a factor that the exact noise does not need.
     """
     if bound == "paper":
         return outlook.fresh / outlook.count
@@ -103,10 +105,12 @@ def compare(outlook: Outlook, ratio: float, bound: Bound = "paper") -> Compariso
         bound: whose noise counts, the paper's or the sharper one.
 
     >>> from headwater.fleet.fleet import Fleet, Kind
-    >>> fleet = Fleet.of([Kind("old", 400, False, count=25), Kind("new", 1600, True, 16, 16, count=25)])
+    >>> old = Kind("old", 400, False, count=25)
+    >>> fleet = Fleet.of([old, Kind("new", 1600, True, 16, 16, count=25)])
     >>> comparison = compare(Outlook.of(fleet, rounds=100), ratio=0.15)
     >>> [(p.strategy, round(p.historical, 4), round(p.total, 4)) for p in comparison.prospects[:3]]
-    [('Optimal (paper)', 0.4522, 0.2869), ('Optimal (sharp)', 0.2106, 0.3079), ('Uniform', 0.2, 0.31)]
+    [('Optimal (paper)', 0.4522, 0.2869), ('Optimal (sharp)', 0.2106, 0.3079), ('Uniform', 0.2,
+    0.31)]
     """
     if bound not in ("paper", "sharp"):
         raise InputError(f"bound: 'paper' or 'sharp'; got {bound!r}")
@@ -114,13 +118,18 @@ def compare(outlook: Outlook, ratio: float, bound: Bound = "paper") -> Compariso
         optimal_name(b): minimise(group_noise(outlook, b), outlook.group_samples, ratio).importance
         for b in (("paper", "sharp") if bound == "paper" else ("sharp", "paper"))
     }
-    choices |= {name: weight / weight.sum() for name, weight in _weights(outlook).items() if weight.sum() > 0}
+    choices |= {
+        name: weight / weight.sum()
+        for name, weight in _weights(outlook).items()
+        if weight.sum() > 0
+    }
     prospects = [_prospect(outlook, name, p, ratio, bound) for name, p in choices.items()]
     return Comparison(outlook, ratio, bound, _in_order(prospects))
 
 
 def _in_order(prospects: Sequence[Prospect]) -> list[Prospect]:
-    """Cheapest first; those that differ by rounding only stay as they are, the optimum before its equals."""
+    """Cheapest first; those that differ by rounding only stay as they are, the optimum before its
+    equals."""
     costs = np.array([p.total for p in prospects])
     if not np.isfinite(costs).all():  # an infinite ratio: effective samples are all that counts
         costs = 1 / np.array([p.effective_samples for p in prospects])
@@ -139,7 +148,9 @@ def _weights(outlook: Outlook) -> dict[str, Floats]:
     }
 
 
-def _prospect(outlook: Outlook, name: str, importance: Floats, ratio: float, bound: Bound) -> Prospect:
+def _prospect(
+    outlook: Outlook, name: str, importance: Floats, ratio: float, bound: Bound
+) -> Prospect:
     prices = Constants(c0=0.0, c1=1.0, samples=1.0, discrepancy=0.0)
     terms = bound_terms(importance, outlook.group_samples, group_noise(outlook, bound), prices)
     return Prospect(

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.arrivals import Arrivals, Constant, Once
 from headwater.errors import InputError
-from headwater.holdings import Counts
-from headwater.memory import Fifo, Keep, Memory
+from headwater.ledger.arrivals import Arrivals, Constant, Once
+from headwater.ledger.holdings import Counts
+from headwater.ledger.memory import Fifo, Keep, Memory
 from headwater.randomness import Floats
 
 Flags = NDArray[np.bool_]
@@ -42,9 +42,11 @@ class Kind:
 
 @dataclass(frozen=True)
 class Fleet:
-    """All clients, a row for each kind of client; the attributes are those of :class:`Kind`, as arrays.
+    """All clients, a row for each kind of client; the attributes are those of :class:`Kind`, as
+    arrays.
 
-    >>> fleet = Fleet.of([Kind("server", 5000, False), Kind("sensor", 800, True, 8, 16, count=1000)])
+    >>> sensor = Kind("sensor", 800, True, 8, 16, count=1000)
+    >>> fleet = Fleet.of([Kind("server", 5000, False), sensor])
     >>> fleet.clients, fleet.row("sensor")
     (1001, 1)
     """
@@ -74,8 +76,11 @@ class Fleet:
         )
 
     @classmethod
-    def of_clients(cls, samples: Counts, arrivals: Sequence[Arrivals], memory: Sequence[Memory]) -> Fleet:
-        """The fleet of a federation whose clients are historical or have a constant rate and keep the newest."""
+    def of_clients(
+        cls, samples: Counts, arrivals: Sequence[Arrivals], memory: Sequence[Memory]
+    ) -> Fleet:
+        """The fleet of a federation whose clients are historical or have a constant rate and keep
+        the newest."""
         parts = zip(samples.tolist(), arrivals, memory, strict=True)
         return cls.of(_kind(str(m), *part) for m, part in enumerate(parts))
 
@@ -101,7 +106,9 @@ class Fleet:
     def without(self, row: int) -> Fleet:
         """The fleet when the clients of a row have left."""
         if len(self) == 1:
-            raise InputError(f"client {self.names[row]!r} is the only one; nobody would be left to learn from")
+            raise InputError(
+                f"client {self.names[row]!r} is the only one; nobody would be left to learn from"
+            )
         kept = np.arange(len(self)) != row
         names = [name for k, name in enumerate(self.names) if k != row]
         arrays = (getattr(self, n)[kept] for n in ("samples", "fresh", "rate", "capacity", "count"))
@@ -114,7 +121,8 @@ class Fleet:
 
     @property
     def overflow(self) -> str | None:
-        """A client that breaks the paper's b_m ≤ C_m: what arrives in one round must fit into its memory."""
+        """A client that breaks the paper's b_m ≤ C_m: what arrives in one round must fit into its
+        memory."""
         rows = np.flatnonzero(self.fresh & (np.ceil(self.rate) > self.capacity))
         return self.names[int(rows[0])] if len(rows) else None
 
@@ -125,6 +133,7 @@ def _kind(name: str, samples: int, arrivals: Arrivals, memory: Memory) -> Kind:
     if isinstance(arrivals, Constant) and isinstance(memory, Fifo):
         return Kind(name, samples, True, arrivals.rate, memory.capacity)
     raise InputError(
-        f"client {name} has {arrivals} and {memory}; a what-if knows historical clients and those of a constant "
+        f"client {name} has {arrivals} and {memory}; a what-if knows historical clients and those "
+        "of a constant "
         "rate that keep their newest samples"
     )

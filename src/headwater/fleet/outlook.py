@@ -1,4 +1,5 @@
-"""What a run makes of a fleet: how many samples arrive, how many are held, and how much rounds differ."""
+"""What a run makes of a fleet: how many samples arrive, how many are held, and how much rounds
+differ."""
 
 from __future__ import annotations
 
@@ -7,16 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headwater.arrivals import Constant
 from headwater.fleet.fleet import Flags, Fleet
-from headwater.holdings import Counts, Holdings, unroll
-from headwater.memory import Fifo
-from headwater.optimal import client_noise
+from headwater.ledger.arrivals import Constant
+from headwater.ledger.holdings import Counts, Holdings, unroll
+from headwater.ledger.memory import Fifo
+from headwater.ledger.optimal import client_noise
 from headwater.randomness import Floats
 
 _SAMPLES = 1 << 22
-"""Samples that are unrolled at once. A longer stream is unrolled in units of several samples: what counts are the
-proportions of samples, rate and capacity, so this costs at most the rounding of the capacity."""
+"""Samples that are unrolled at once. A longer stream is unrolled in units of several samples: what
+counts are the proportions of samples, rate and capacity, so this costs at most the rounding of the
+capacity."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,8 @@ class Outlook:
         samples: N_m, the samples of each that arrive within the run.
         fresh: does its memory change from round to round?
         memory: how many samples it holds on average.
-        noise: v_m, how much its samples of a round differ from those of the run (:func:`client_noise`).
+        noise: v_m, how much its samples of a round differ from those of the run
+        (:func:`client_noise`).
         rounds: T.
     """
 
@@ -46,26 +49,34 @@ class Outlook:
         """Unroll one client of each kind.
 
         >>> from headwater.fleet.fleet import Kind
-        >>> fleet = Fleet.of([Kind("server", 500, False), Kind("sensor", 800, True, 8, 16, count=9)])
+        >>> sensor = Kind("sensor", 800, True, 8, 16, count=9)
+        >>> fleet = Fleet.of([Kind("server", 500, False), sensor])
         >>> outlook = Outlook.of(fleet, rounds=100)
         >>> outlook.memory.round(2), outlook.noise.round(4), outlook.total, outlook.fresh_clients
         (array([500.  ,  15.92]), array([0.    , 0.0619]), 7700.0, 9.0)
         """
         streams = np.flatnonzero(fleet.fresh)
-        arriving = np.minimum(fleet.samples[streams], np.ceil(fleet.rate[streams] * rounds + 1)).astype(np.int64)
+        arriving = np.minimum(
+            fleet.samples[streams], np.ceil(fleet.rate[streams] * rounds + 1)
+        ).astype(np.int64)
         kinds, kind = np.unique(
-            np.stack([arriving, fleet.rate[streams], fleet.capacity[streams]]), axis=1, return_inverse=True
+            np.stack([arriving, fleet.rate[streams], fleet.capacity[streams]]),
+            axis=1,
+            return_inverse=True,
         )
         columns = np.stack([fleet.samples, fleet.samples, np.zeros(len(fleet)), fleet.fresh])
         if len(streams):
             found = [_streams(kinds[:, piece], rounds) for piece in _pieces(kinds[0])]
             columns[:, streams] = np.concatenate(found, axis=1)[:, kind.ravel()]
         samples, memory, noise, fresh = columns
-        return cls(fleet.names, fleet.count.astype(np.float64), samples, fresh > 0, memory, noise, rounds)
+        return cls(
+            fleet.names, fleet.count.astype(np.float64), samples, fresh > 0, memory, noise, rounds
+        )
 
     @classmethod
     def of_holdings(cls, holdings: Holdings) -> Outlook:
-        """A federation whose arrivals and memory rules are known, whatever they are; clients named by number."""
+        """A federation whose arrivals and memory rules are known, whatever they are; clients named
+        by number."""
         there = np.flatnonzero(holdings.samples > 0)
         samples, memory, noise, fresh = _columns(holdings)[:, there]
         names = [str(m) for m in there]
@@ -107,6 +118,8 @@ def _pieces(samples: Floats | Counts) -> Iterator[slice]:
     """Kinds in pieces of bounded size, so that memory does not grow with the fleet."""
     start = 0
     while start < len(samples):
-        end = start + max(1, int(np.searchsorted(np.cumsum(samples[start:]), _SAMPLES, side="right")))
+        end = start + max(
+            1, int(np.searchsorted(np.cumsum(samples[start:]), _SAMPLES, side="right"))
+        )
         yield slice(start, end)
         start = end

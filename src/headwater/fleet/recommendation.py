@@ -14,7 +14,8 @@ def recommend(comparison: Comparison) -> str:
 
     >>> from headwater.fleet import Fleet, Outlook, compare
     >>> from headwater.fleet.fleet import Kind
-    >>> fleet = Fleet.of([Kind("old", 400, False, count=25), Kind("new", 1600, True, 16, 16, count=25)])
+    >>> old = Kind("old", 400, False, count=25)
+    >>> fleet = Fleet.of([old, Kind("new", 1600, True, 16, 16, count=25)])
     >>> print(recommend(compare(Outlook.of(fleet, rounds=100), ratio=0.15)))
     Give the 25 historical clients 45.2 % of the importance and the 25 fresh clients 54.8 %, as
     Optimal(ratio=0.15) does: the bound is then 7 % below Uniform's and 14 % below Historical's.
@@ -24,7 +25,8 @@ def recommend(comparison: Comparison) -> str:
     old = round(float(outlook.count.sum())) - fresh
     if not old or not fresh:
         kind = "fresh" if fresh else "historical"
-        return f"All {old + fresh:,} clients are {kind}: count them as {call(comparison)} does{_gain(comparison)}."
+        who = f"All {old + fresh:,} clients are {kind}"
+        return f"{who}: count them as {call(comparison)} does{_gain(comparison)}."
     if best.historical > _SURE:
         who = f"Learn from the {_clients(old, 'historical')} alone, as Historical() does"
         why = f"at c2/c1 = {comparison.ratio:.3g} what streams add is not worth their noise"
@@ -42,7 +44,11 @@ def call(comparison: Comparison) -> str:
 
 
 def _call(ratio: float, bound: Bound) -> str:
-    return f"Optimal(ratio={ratio:.4g})" if bound == "paper" else f'Optimal(ratio={ratio:.4g}, bound="sharp")'
+    return (
+        f"Optimal(ratio={ratio:.4g})"
+        if bound == "paper"
+        else f'Optimal(ratio={ratio:.4g}, bound="sharp")'
+    )
 
 
 def _clients(number: int, kind: str) -> str:

@@ -5,9 +5,9 @@ A scenario is one or more changes, separated by commas:
     capacity=2x              every fresh client can keep twice as many samples
     capacity:gateway=64      gateway can keep 64 samples
     rate=0.5x, rate:cam3=8   streams of half the speed; cam3 brings 8 samples a round
-    samples:server=2x        server has twice the samples (alone, samples=2x: every historical client)
-    count:sensor=0.5x        half as many clients of the kind sensor (alone, count=2x: of every fresh kind)
-    leave=cam3               cam3 is no longer there
+    samples:server=2x        server has twice the samples (alone, samples=2x: every historical
+    client) count:sensor=0.5x        half as many clients of the kind sensor (alone, count=2x: of
+    every fresh kind) leave=cam3               cam3 is no longer there
 
 Only the sharper bound knows of memories and rates, so it is what scenarios are judged by.
 """
@@ -26,14 +26,19 @@ from headwater.fleet.fleet import Fleet
 from headwater.fleet.outlook import Outlook
 from headwater.planner import minimise
 
-GRAMMAR = "capacity=2x, rate:NAME=8, samples=2x, count:NAME=0.5x, leave=NAME; several at once with commas"
-_CHANGE = re.compile(r"(?P<field>capacity|rate|samples|count)(:(?P<client>.+))?=(?P<value>[^=x]+)(?P<times>x)?")
+GRAMMAR = (
+    "capacity=2x, rate:NAME=8, samples=2x, count:NAME=0.5x, leave=NAME; several at once with commas"
+)
+_CHANGE = re.compile(
+    r"(?P<field>capacity|rate|samples|count)(:(?P<client>.+))?=(?P<value>[^=x]+)(?P<times>x)?"
+)
 AS_IT_IS = "as it is"
 
 
 @dataclass(frozen=True)
 class Change:
-    """One change: ``client`` leaves, or its ``field`` becomes ``value``, or ``value`` times what it was."""
+    """One change: ``client`` leaves, or its ``field`` becomes ``value``, or ``value`` times what it
+    was."""
 
     field: str
     client: str | None
@@ -53,7 +58,12 @@ class Change:
         match = _CHANGE.fullmatch(text)
         if not match:
             raise InputError(f"what-if {text!r} is not understood; write {GRAMMAR}")
-        return cls(match["field"], match["client"], _positive(match["value"], text), match["times"] is not None)
+        return cls(
+            match["field"],
+            match["client"],
+            _positive(match["value"], text),
+            match["times"] is not None,
+        )
 
     def apply(self, fleet: Fleet) -> Fleet:
         """The fleet after the change."""
@@ -64,7 +74,9 @@ class Change:
         values[rows] = values[rows] * self.value if self.times else self.value
         if self.field == "rate":  # a faster stream brings more samples
             faster = np.divide(values, fleet.rate, where=fleet.fresh, out=np.ones(len(fleet)))
-            fleet = fleet.with_column("samples", np.ceil(fleet.samples * faster - 1e-9).astype(np.int64))
+            fleet = fleet.with_column(
+                "samples", np.ceil(fleet.samples * faster - 1e-9).astype(np.int64)
+            )
             return fleet.with_column("rate", values.round(9))
         values[rows] = np.maximum(1, np.floor(values[rows] + 1e-9))
         return fleet.with_column(self.field, values.astype(np.int64))
@@ -74,12 +86,15 @@ class Change:
             rows = np.flatnonzero(~fleet.fresh if self.field == "samples" else fleet.fresh)
             if not len(rows):
                 who = "historical" if self.field == "samples" else "fresh"
-                raise InputError(f"what-if {self.field}: there are no {who} clients in this federation")
+                raise InputError(
+                    f"what-if {self.field}: there are no {who} clients in this federation"
+                )
             return rows
         row = fleet.row(self.client)
         if not fleet.fresh[row] and self.field in ("capacity", "rate"):
             raise InputError(
-                f"what-if {self.field}: client {self.client!r} is historical, it has all its samples and keeps "
+                f"what-if {self.field}: client {self.client!r} is historical, it has all its "
+                "samples and keeps "
                 "them; use samples, count or leave"
             )
         return np.array([row])
@@ -108,8 +123,10 @@ class Scenario:
         if fleet.overflow is not None:
             row = fleet.row(fleet.overflow)
             raise InputError(
-                f"what-if {self.text!r}: client {fleet.overflow!r} would get {fleet.rate[row]:g} samples a round "
-                f"and can keep {fleet.capacity[row]}; a round's must fit. Change both at once, as in "
+                f"what-if {self.text!r}: client {fleet.overflow!r} would get {fleet.rate[row]:g} "
+                "samples a round "
+                f"and can keep {fleet.capacity[row]}; a round's must fit. Change both at once, as "
+                "in "
                 "rate=2x,capacity=2x"
             )
         return fleet
@@ -117,7 +134,9 @@ class Scenario:
     @property
     def clients(self) -> list[str]:
         """The clients that are named."""
-        return list(dict.fromkeys(change.client for change in self.changes if change.client is not None))
+        return list(
+            dict.fromkeys(change.client for change in self.changes if change.client is not None)
+        )
 
 
 @dataclass(frozen=True)
@@ -129,7 +148,8 @@ class Outcome:
         historical: recommended importance of the historical clients together.
         effective_samples: N_eff there.
         total: ψ/c1, c1 being that of the fleet as it is.
-        clients: recommended importance of each client that the scenario names, now and then; a row's together.
+        clients: recommended importance of each client that the scenario names, now and then; a
+        row's together.
     """
 
     scenario: str
@@ -139,12 +159,14 @@ class Outcome:
     clients: dict[str, tuple[float, float]]
 
 
-def what_if(fleet: Fleet, scenarios: Sequence[Scenario], ratio: float, rounds: int) -> list[Outcome]:
+def what_if(
+    fleet: Fleet, scenarios: Sequence[Scenario], ratio: float, rounds: int
+) -> list[Outcome]:
     """Judge scenarios by the sharper bound, the fleet as it is first.
 
-    The prices stay what they are: of noise, c1/√(M − M_hist) = σ0·D, and of an effective sample, c2·√N, as if c2
-    were all √(d/N). The part of c2 that comes from discrepancy would stay the same when N grows; where it is
-    large, what more samples gain is less than shown.
+    The prices stay what they are: of noise, c1/√(M − M_hist) = σ0·D, and of an effective sample,
+    c2·√N, as if c2 were all √(d/N). The part of c2 that comes from discrepancy would stay the same
+    when N grows; where it is large, what more samples gain is less than shown.
 
     Args:
         fleet: as it is.
@@ -164,8 +186,12 @@ def what_if(fleet: Fleet, scenarios: Sequence[Scenario], ratio: float, rounds: i
     outcomes = []
     for scenario in (Scenario(AS_IT_IS, []), *scenarios):
         outlook = Outlook.of(scenario.apply(fleet), rounds)
-        noise = group_noise(outlook, "sharp") * (max(1.0, outlook.fresh_clients) / max(1.0, now.fresh_clients))
-        best = minimise(noise, outlook.group_samples, ratio * float(np.sqrt(now.total / outlook.total)))
+        noise = group_noise(outlook, "sharp") * (
+            max(1.0, outlook.fresh_clients) / max(1.0, now.fresh_clients)
+        )
+        best = minimise(
+            noise, outlook.group_samples, ratio * float(np.sqrt(now.total / outlook.total))
+        )
         then = dict(zip(outlook.names, best.importance.tolist(), strict=True))
         shares = shares or then
         named = {name: (shares[name], then.get(name, 0.0)) for name in scenario.clients}
@@ -181,5 +207,7 @@ def _positive(text: str, change: str) -> float:
     except ValueError:
         value = np.nan
     if not 0 < value < np.inf:
-        raise InputError(f"what-if {change!r}: {text!r} must be a number above 0, or a factor such as 2x")
+        raise InputError(
+            f"what-if {change!r}: {text!r} must be a number above 0, or a factor such as 2x"
+        )
     return value

@@ -1,4 +1,5 @@
-"""Who should count how much, and what it will cost: the bound on the true error and its exact minimisers."""
+"""Who should count how much, and what it will cost: the bound on the true error and its exact
+minimisers."""
 
 from headwater.planner.constants import Constants, approximate_ratio
 from headwater.planner.error_bound import BoundTerms, bound, bound_terms, effective_samples

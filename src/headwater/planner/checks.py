@@ -17,20 +17,26 @@ Noise = Floats | Mask
 """v_m of each client; a mask stands for ones and zeros, and need not be turned into them."""
 
 SUM_TOLERANCE = 1e-6
-"""How far importances may be from summing to one before they count as a mistake (float32 sums pass)."""
+"""How far importances may be from summing to one before they count as a mistake (float32 sums
+pass)."""
 
 SMALLEST_SHARE = 1e-150
 """Below this share of all samples a client's 1/n_m leaves the range that float64 can square."""
 
 
 def vector(values: npt.ArrayLike, name: str) -> Floats:
-    """Turn ``values`` into a one-dimensional float64 array with at least one entry, or say which is no number."""
+    """Turn ``values`` into a one-dimensional float64 array with at least one entry, or say which is
+    no number."""
     try:
         array = np.asarray(values)
     except ValueError as error:
-        raise InputError(f"{name} must be a flat list of numbers, one for each client: {error}") from error
+        raise InputError(
+            f"{name} must be a flat list of numbers, one for each client: {error}"
+        ) from error
     if array.ndim != 1 or array.size == 0:
-        raise InputError(f"{name} has shape {array.shape}; give one number for each client, at least one client")
+        raise InputError(
+            f"{name} has shape {array.shape}; give one number for each client, at least one client"
+        )
     if array.dtype.kind not in "iuf":
         _all_numbers(values if isinstance(values, (list, tuple)) else array, name)
     return array.astype(np.float64, copy=False)
@@ -52,7 +58,8 @@ def counts(samples: npt.ArrayLike) -> Floats:
     if not (array.min() > 0 and array.max() < math.inf):  # a NaN fails both
         client = _first(~((array > 0) & (array < math.inf)))
         raise InputError(
-            f"samples of client {client} is {array[client]:g}; every client needs a finite count above zero "
+            f"samples of client {client} is {array[client]:g}; every client needs a finite count "
+            "above zero "
             "(leave out clients that have no samples)"
         )
     return array
@@ -70,7 +77,8 @@ def relative_sizes(samples: npt.ArrayLike) -> Floats:
     if sizes.min() < SMALLEST_SHARE:
         client = int(np.argmin(sizes))
         raise InputError(
-            f"samples of client {client} is less than {SMALLEST_SHARE:g} of all samples, too small to compute "
+            f"samples of client {client} is less than {SMALLEST_SHARE:g} of all samples, too small "
+            "to compute "
             "with; leave the client out"
         )
     return sizes
@@ -81,11 +89,13 @@ def mask(fresh: npt.ArrayLike, clients: int) -> Mask:
     array = np.asarray(fresh)
     if array.dtype != np.bool_:
         raise InputError(
-            f"fresh holds {array.dtype} values; give True for a fresh and False for a historical client"
+            f"fresh holds {array.dtype} values; give True for a fresh and False for a historical "
+            "client"
         )
     if array.shape != (clients,):
         raise InputError(
-            f"fresh has shape {array.shape}, samples has {clients} clients; give one boolean for each"
+            f"fresh has shape {array.shape}, samples has {clients} clients; give one boolean for "
+            "each"
         )
     return array
 
@@ -94,10 +104,14 @@ def non_negatives(values: npt.ArrayLike, clients: int, name: str) -> Floats:
     """Check a finite non-negative number for each client."""
     array = vector(values, name)
     if array.size != clients:
-        raise InputError(f"{name} has {array.size} entries, samples has {clients} clients; give one for each")
+        raise InputError(
+            f"{name} has {array.size} entries, samples has {clients} clients; give one for each"
+        )
     if not (array.min() >= 0 and array.max() < math.inf):
         client = _first(~((array >= 0) & (array < math.inf)))
-        raise InputError(f"{name} of client {client} is {array[client]:g}; it must be finite and not below zero")
+        raise InputError(
+            f"{name} of client {client} is {array[client]:g}; it must be finite and not below zero"
+        )
     return array
 
 
@@ -115,7 +129,8 @@ def distribution(values: npt.ArrayLike, clients: int, name: str) -> Floats:
     total = float(array.sum())
     if abs(total - 1) > SUM_TOLERANCE:
         raise InputError(
-            f"{name} sums to {total:.9g}; the shares of all clients must sum to 1 (divide by their sum)"
+            f"{name} sums to {total:.9g}; the shares of all clients must sum to 1 (divide by their "
+            "sum)"
         )
     return array
 

@@ -39,7 +39,8 @@ class Constants:
 
     @property
     def ratio(self) -> float:
-        """c2/c1, all that the optimal importances depend on; infinite if there is no gradient noise."""
+        """c2/c1, all that the optimal importances depend on; infinite if there is no gradient
+        noise."""
         return self.c2 / self.c1 if self.c1 else math.inf
 
     @classmethod
@@ -59,15 +60,16 @@ class Constants:
     ) -> Self:
         """Compute c1 = σ0·√(M − M_hist)·(D + 2/√T) and c2' = 4·√(1 + log(N/VC))·√(VC/N).
 
-        The paper's main text subtracts 2·disc from c0, its appendix does not; c0 is an argument here, and
-        does not change which importances are best.
+        The paper's main text subtracts 2·disc from c0, its appendix does not; c0 is an argument
+        here, and does not change which importances are best.
 
         Args:
             gradient_noise: σ0, standard deviation of a sample's gradient, at most 2G.
             diameter: D, of the set of models.
             rounds: T.
             total_samples: N, of all clients.
-            fresh_clients: M − M_hist. With 1, c1 is the price of the noise v_m of the sharper bound.
+            fresh_clients: M − M_hist. With 1, c1 is the price of the noise v_m of the sharper
+            bound.
             vc_dimension: VC dimension of the models; or give ``parameters``.
             parameters: d, number of parameters of the model, taken for four times the VC dimension.
             discrepancy: max disc(P_m, P_m'); or give ``loss_bound``.
@@ -81,12 +83,23 @@ class Constants:
             (4.8, 0.947, 0.239)
         """
         total = number(total_samples, "total_samples", positive=True)
-        quarter = None if parameters is None else number(parameters, "parameters", positive=True) / 4
+        quarter = (
+            None if parameters is None else number(parameters, "parameters", positive=True) / 4
+        )
         capacity = _one_of(vc_dimension, quarter, "vc_dimension", "parameters")
         difference = _one_of(discrepancy, loss_bound, "discrepancy", "loss_bound", zero=True)
-        spread = number(gradient_noise, "gradient_noise") * math.sqrt(number(fresh_clients, "fresh_clients"))
-        reach = number(diameter, "diameter") + 2 / math.sqrt(number(rounds, "rounds", positive=True))
-        return cls(c0, spread * reach, 4 * math.sqrt(_log_factor(capacity, total) * capacity / total), difference)
+        spread = number(gradient_noise, "gradient_noise") * math.sqrt(
+            number(fresh_clients, "fresh_clients")
+        )
+        reach = number(diameter, "diameter") + 2 / math.sqrt(
+            number(rounds, "rounds", positive=True)
+        )
+        return cls(
+            c0,
+            spread * reach,
+            4 * math.sqrt(_log_factor(capacity, total) * capacity / total),
+            difference,
+        )
 
     @classmethod
     def approximate(
@@ -99,10 +112,11 @@ class Constants:
         total_samples: float,
         fresh_clients: int,
     ) -> Self:
-        """Approximate c1 ≈ 2GD·√(M − M_hist), c2' ≈ 2·√(d/N) and disc ≈ B, as the paper's appendix does.
+        """Approximate c1 ≈ 2GD·√(M − M_hist), c2' ≈ 2·√(d/N) and disc ≈ B, as the paper's appendix
+        does.
 
-        The paper derives c1 from σ0 ≤ 2√2·LB; by its own lemma that should read 2·√(2LB) = 2G, which is what
-        its final formula, and this one, uses.
+        The paper derives c1 from σ0 ≤ 2√2·LB; by its own lemma that should read 2·√(2LB) = 2G,
+        which is what its final formula, and this one, uses.
 
         Args:
             loss_bound: B, largest loss.
@@ -139,8 +153,8 @@ def approximate_ratio(
 ) -> float:
     """Approximate c2/c1 ≈ (B + √(d/N)) / (G·D·√(M − M_hist)); see :meth:`Constants.approximate`.
 
-    >>> round(approximate_ratio(loss_bound=4.6, gradient_norm=4.7, diameter=1.0, parameters=3_537_444,
-    ...     total_samples=50_000, fresh_clients=25), 3)
+    >>> paper = {"loss_bound": 4.6, "gradient_norm": 4.7, "diameter": 1.0, "parameters": 3_537_444}
+    >>> round(approximate_ratio(**paper, total_samples=50_000, fresh_clients=25), 3)
     0.554
     """
     return Constants.approximate(
@@ -153,17 +167,24 @@ def approximate_ratio(
     ).ratio
 
 
-def _one_of(first: float | None, second: float | None, name: str, other: str, *, zero: bool = False) -> float:
+def _one_of(
+    first: float | None, second: float | None, name: str, other: str, *, zero: bool = False
+) -> float:
     if (first is None) == (second is None):
         raise InputError(f"give either {name} or {other}, and not both")
-    return number(first, name, positive=not zero) if first is not None else number(second or 0.0, other)
+    return (
+        number(first, name, positive=not zero)
+        if first is not None
+        else number(second or 0.0, other)
+    )
 
 
 def _log_factor(vc_dimension: float, total_samples: float) -> float:
     """1 + log(N/VC), from Sauer's lemma, which holds for N ≥ VC only."""
     if total_samples < vc_dimension:
         raise InputError(
-            f"total_samples is {total_samples:g} and the VC dimension {vc_dimension:g}: the definition of c2 "
+            f"total_samples is {total_samples:g} and the VC dimension {vc_dimension:g}: the "
+            "definition of c2 "
             "needs at least as many samples; use Constants.approximate, which does without"
         )
     return 1 + math.log(total_samples / vc_dimension)

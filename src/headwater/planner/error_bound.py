@@ -9,7 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from headwater.errors import InputError
-from headwater.planner.checks import Floats, Noise, counts, distribution, mask, noises, number, relative_sizes
+from headwater.planner.checks import (
+    Floats,
+    Noise,
+    counts,
+    distribution,
+    mask,
+    noises,
+    number,
+    relative_sizes,
+)
 from headwater.planner.constants import Constants
 from headwater.planner.passes import pieces, totals
 
@@ -48,8 +57,10 @@ def bound(
 
     Args:
         importance: p_m, the share of the training that each client gets; sums to one.
-        samples: N_m, how many samples each client has in the whole run; only their proportions matter.
-        fresh: True for each client that streams, False for each that keeps its samples all the time.
+        samples: N_m, how many samples each client has in the whole run; only their proportions
+        matter.
+        fresh: True for each client that streams, False for each that keeps its samples all the
+        time.
         c0: what no choice of importances changes.
         c1: price of the gradient noise.
         c2: price of few effective samples and of the clients' discrepancy.
@@ -81,14 +92,16 @@ def bound_terms(
 ) -> BoundTerms:
     """Evaluate the bound term by term, for the target p_m = n_m or any other.
 
-    Without a ``target`` the learner should do well on all samples alike, α_m = n_m, and the discrepancy
-    term is 2·disc·√(Σ p_m²/n_m), as in ψ. With a target α it is the tighter 2·disc·‖α − p‖₁ of the general
-    corollary.
+    Without a ``target`` the learner should do well on all samples alike, α_m = n_m, and the
+    discrepancy term is 2·disc·√(Σ p_m²/n_m), as in ψ. With a target α it is the tighter 2·disc·‖α −
+    p‖₁ of the general corollary.
 
     Args:
         importance: p_m, the share of the training that each client gets; sums to one.
-        samples: N_m, how many samples each client has in the whole run; only their proportions matter.
-        noise: the mask of the fresh clients (the paper's bound) or v_m ≥ 0 for each client (the sharper one).
+        samples: N_m, how many samples each client has in the whole run; only their proportions
+        matter.
+        noise: the mask of the fresh clients (the paper's bound) or v_m ≥ 0 for each client (the
+        sharper one).
         constants: the prices of the terms.
         target: α_m, how much each client should count in the end; sums to one.
 
@@ -100,11 +113,13 @@ def bound_terms(
         >>> terms = bound_terms([0.5, 0.5], [300, 100], [False, True], prices)
         >>> terms.total == bound([0.5, 0.5], [300, 100], [False, True], c1=1.0, c2=prices.c2)
         True
-        >>> bound_terms([0.5, 0.5], [300, 100], [False, True], prices, target=[0.75, 0.25]).discrepancy
+        >>> target = [0.75, 0.25]
+        >>> bound_terms([0.5, 0.5], [300, 100], [False, True], prices, target=target).discrepancy
         0.1
 
     Reference:
-        Marfoq et al., Federated Learning for Data Streams, Corollary 1 and its general case in the appendix.
+        Marfoq et al., Federated Learning for Data Streams, Corollary 1 and its general case in the
+        appendix.
     """
     sizes = relative_sizes(samples)
     shares = distribution(importance, sizes.size, "importance")
@@ -121,7 +136,8 @@ def bound_terms(
 
 
 def norms(importance: Floats, sizes: Floats, noise: Noise) -> tuple[float, float]:
-    """Return √(Σ v_m p_m²) and √(Σ p_m²/n_m), the two norms that every form of the bound is made of."""
+    """Return √(Σ v_m p_m²) and √(Σ p_m²/n_m), the two norms that every form of the bound is made
+    of."""
 
     def part(here: slice) -> tuple[float, float]:
         square = importance[here] * importance[here]
@@ -143,7 +159,8 @@ def quiet_share(importance: Floats, noise: Noise) -> float:
 
 
 def effective_samples(importance: npt.ArrayLike, samples: npt.ArrayLike) -> float:
-    """Effective number of samples N_eff = 1 / Σ p_m²/N_m when a client's samples share its importance equally.
+    """Effective number of samples N_eff = 1 / Σ p_m²/N_m when a client's samples share its
+    importance equally.
 
     >>> effective_samples([0.75, 0.25], [300, 100])
     400.0

@@ -4,22 +4,24 @@ The problem, over the simplex, for a target α, weights w_m ≥ 0 and a price k 
 
     minimise  N(p) + k·‖α − p‖₁,    N² = Σ p_m²/w_m,    p_m = 0 where w_m = 0.
 
-**Optimality.** p_m/(w_m N) + k·s_m = ν with s_m = ±1 above and below α_m and anything between at α_m. So with the
-levels low = N(ν − k) and high = N(ν + k)
+**Optimality.** p_m/(w_m N) + k·s_m = ν with s_m = ±1 above and below α_m and anything between at
+α_m. So with the levels low = N(ν − k) and high = N(ν + k)
 
     p_m = max(low·w_m, min(α_m, high·w_m)):
 
-clients with α_m/w_m below the low level are filled up to it, those above the high level give down to it, and all
-others stick at α_m. In the order of α_m/w_m the receivers come first, then those that stick, then the givers.
+clients with α_m/w_m below the low level are filled up to it, those above the high level give down
+to it, and all others stick at α_m. In the order of α_m/w_m the receivers come first, then those
+that stick, then the givers.
 
-**One scalar.** Let δ be the importance that changes hands. It fixes both levels, the low one rising and the high
-one falling with δ. The least norm N(δ) that is reached with it is convex in δ, as a partial minimum of a convex
-function, and N'(δ) = −(high − low)/N. So (high − low)/N decreases with δ and the optimum is where it reaches 2k,
-or δ as small as it can be. Bisection over the ladder's steps finds who gives and who receives.
+**One scalar.** Let δ be the importance that changes hands. It fixes both levels, the low one rising
+and the high one falling with δ. The least norm N(δ) that is reached with it is convex in δ, as a
+partial minimum of a convex function, and N'(δ) = −(high − low)/N. So (high − low)/N decreases with
+δ and the optimum is where it reaches 2k, or δ as small as it can be. Bisection over the ladder's
+steps finds who gives and who receives.
 
-**Closed form between two steps.** With U, D the weights of receivers and givers, W = U + D, m the importance that
-both had, and X = Σ α_m²/w_m of those that stick, Σ p_m = 1 and high − low = 2kN give
-low = (m − 2kND)/W, high = (m + 2kNU)/W and N²·(1 − 4k²UD/W) = m²/W + X.
+**Closed form between two steps.** With U, D the weights of receivers and givers, W = U + D, m the
+importance that both had, and X = Σ α_m²/w_m of those that stick, Σ p_m = 1 and high − low = 2kN
+give low = (m − 2kND)/W, high = (m + 2kNU)/W and N²·(1 − 4k²UD/W) = m²/W + X.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ class Levels:
 
 
 class Ladder:
-    """The clients in the order of α/w, with the sums that tell what an exchange of any size leads to.
+    """The clients in the order of α/w, with the sums that tell what an exchange of any size leads
+    to.
 
     Sums start at the bottom or at the top so that none is ever a small difference of large numbers.
     """
@@ -69,7 +72,8 @@ class Ladder:
         self.given = _above(rungs * self.weight_above[1:-1]) + self.forced  # when the high level is
 
     def levels(self, moved: float) -> tuple[Levels, int, int]:
-        """Levels when ``moved`` changes hands; how many receive, and from which rung on they give."""
+        """Levels when ``moved`` changes hands; how many receive, and from which rung on they
+        give."""
         receivers = int(np.searchsorted(self.received, moved))
         givers = self.key.size - int(np.searchsorted(self.given[::-1], moved))
         low, high = float(self.key[0]), float(self.key[-1])
@@ -82,7 +86,10 @@ class Ladder:
     def enough(self, moved: float, price: float) -> bool:
         """Whether moving more than ``moved`` no longer pays, high − low ≤ 2k·N."""
         levels, receivers, givers = self.levels(moved)
-        square = levels.low**2 * self.weight_below[receivers] + levels.high**2 * self.weight_above[givers]
+        square = (
+            levels.low**2 * self.weight_below[receivers]
+            + levels.high**2 * self.weight_above[givers]
+        )
         square += max(self.square_below[givers] - self.square_below[receivers], 0.0)
         return levels.high - levels.low <= 2 * price * math.sqrt(square)
 
@@ -120,10 +127,14 @@ def settle(target: Floats, weight: Floats, price: float) -> Levels:
     moving = float(ladder.target_below[receivers] + ladder.target_above[givers])
     stuck = float(ladder.square_below[givers] - ladder.square_below[receivers])
     if up + down == 0:
-        high = float(ladder.key[-1]) * (1 + 2 * EPSILON)  # so that rounding moves nobody off the target
+        high = float(ladder.key[-1]) * (
+            1 + 2 * EPSILON
+        )  # so that rounding moves nobody off the target
         return Levels(max(high - 2 * price * math.sqrt(stuck), 0.0), high)
     gap = 2 * price * _norm(up, down, moving, stuck, price)
-    if up >= down:  # the level of the heavier group follows from the sum, where it loses nothing to rounding
+    if (
+        up >= down
+    ):  # the level of the heavier group follows from the sum, where it loses nothing to rounding
         high = ladder.between((moving + gap * up) / (up + down), givers)
         return Levels((moving - high * down) / up, high)
     low = ladder.between((moving - gap * down) / (up + down), receivers)
@@ -131,19 +142,24 @@ def settle(target: Floats, weight: Floats, price: float) -> Levels:
 
 
 def giving_level(target: Floats, weight: Floats, price: float) -> float:
-    """Find the high level where whatever is given away costs its price 2k and nothing else: high = 2k·N.
+    """Find the high level where whatever is given away costs its price 2k and nothing else: high =
+    2k·N.
 
-    The clients here can only give, p_m = min(α_m, high·w_m); somebody without weight in the norm takes it.
+    The clients here can only give, p_m = min(α_m, high·w_m); somebody without weight in the norm
+    takes it.
     """
     ladder = Ladder(target, weight)
-    square = ladder.square_below[1:] + ladder.key**2 * ladder.weight_above[1:]  # N² with the level at each rung
+    square = (
+        ladder.square_below[1:] + ladder.key**2 * ladder.weight_above[1:]
+    )  # N² with the level at each rung
     givers = int(np.count_nonzero(ladder.key <= 2 * price * np.sqrt(square)))
     denominator = 1 - 4 * price**2 * float(ladder.weight_above[givers])
     return 2 * price * math.sqrt(float(ladder.square_below[givers]) / max(denominator, EPSILON))
 
 
 def _norm(up: float, down: float, moving: float, stuck: float, price: float) -> float:
-    """N between two steps; where scales differ so much that rounding eats the denominator, at least finite."""
+    """N between two steps; where scales differ so much that rounding eats the denominator, at least
+    finite."""
     both = up + down
     denominator = 1 - 4 * price**2 * (up * (down / both))
     return math.sqrt((moving**2 / both + stuck) / max(denominator, EPSILON))

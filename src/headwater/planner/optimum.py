@@ -6,8 +6,8 @@ The problem, over the simplex, for a noise v_m ≥ 0 and a relative size n_m = N
 
 The paper's ψ (Corollary 1) has v_m = 1 for a fresh client and 0 for a historical one.
 
-**One scalar.** Where A > 0 the objective is smooth, and its derivative v_m p_m/A + r p_m/(n_m R) must be the same
-for all clients. With z_m = n_m v_m and y = r·A/R that reads
+**One scalar.** Where A > 0 the objective is smooth, and its derivative v_m p_m/A + r p_m/(n_m R)
+must be the same for all clients. With z_m = n_m v_m and y = r·A/R that reads
 
     p_m ∝ n_m / (y + z_m).
 
@@ -15,15 +15,15 @@ Put into y = r·A/R, this leaves one equation for y > 0:
 
     G(y) = r,    G² = Q/S,    Q = Σ n_m y²/(y + z_m)²,    S = Σ n_m z_m/(y + z_m)².
 
-**One root.** Every term of Q increases with y and every term of S decreases, so G increases strictly, from
-G(0) = √(n_H / Σ_{v>0} 1/v_m), where n_H is the relative size of the clients without noise, to infinity. So
-there is exactly one root if r > G(0). If r ≤ G(0) there is none, A = 0, and the clients without noise share
-everything in proportion to their sizes: the corner, in the paper's case Historical for
-r ≤ √(n_hist/(M − M_hist)).
+**One root.** Every term of Q increases with y and every term of S decreases, so G increases
+strictly, from G(0) = √(n_H / Σ_{v>0} 1/v_m), where n_H is the relative size of the clients without
+noise, to infinity. So there is exactly one root if r > G(0). If r ≤ G(0) there is none, A = 0, and
+the clients without noise share everything in proportion to their sizes: the corner, in the paper's
+case Historical for r ≤ √(n_hist/(M − M_hist)).
 
-G is linear at both ends, so Newton's method in y needs four to ten passes over the clients; a bracket around the
-root keeps it safe. Since dQ/dy = 2yE and dS/dy = −2E with E = Σ n_m z_m/(y + z_m)³, we have
-d log G/dy = E·(y/Q + 1/S).
+G is linear at both ends, so Newton's method in y needs four to ten passes over the clients; a
+bracket around the root keeps it safe. Since dQ/dy = 2yE and dS/dy = −2E with E = Σ n_m z_m/(y +
+z_m)³, we have d log G/dy = E·(y/Q + 1/S).
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ from headwater.planner.error_bound import norms, quiet_share
 from headwater.planner.passes import pieces, totals
 
 STEP_TOLERANCE = 1e-9
-"""A Newton step this small, relative to y, leaves an error of its square: below what float64 can show."""
+"""A Newton step this small, relative to y, leaves an error of its square: below what float64 can
+show."""
 
 ROUNDING = 1e-14
 """Relative error of G(y) that rounding alone can make."""
@@ -53,7 +54,8 @@ class Optimum:
     Attributes:
         importance: p*, one entry for each client; not negative, summing to one.
         value: ψ/c1 at p*, without c0. Infinite if the ratio is.
-        historical: total importance of the clients without noise, in the paper's case the historical ones.
+        historical: total importance of the clients without noise, in the paper's case the
+        historical ones.
     """
 
     importance: Floats
@@ -62,15 +64,18 @@ class Optimum:
 
 
 def optimal_importance(samples: npt.ArrayLike, fresh: npt.ArrayLike, ratio: float) -> Optimum:
-    """Minimise the paper's ψ(p; c)/c1 = √(Σ_fresh p_m²) + (c2/c1)·√(Σ p_m²/n_m) over the importances p.
+    """Minimise the paper's ψ(p; c)/c1 = √(Σ_fresh p_m²) + (c2/c1)·√(Σ p_m²/n_m) over the
+    importances p.
 
-    Exact up to rounding, in time linear in the number of clients. At ``ratio`` 0 the minimisers can be many; the
-    answer is then the limit from above: Historical, or equal importance if all clients are fresh. At
-    ``ratio = inf`` it is Uniform, p_m = n_m, and the value is infinite.
+    Exact up to rounding, in time linear in the number of clients. At ``ratio`` 0 the minimisers can
+    be many; the answer is then the limit from above: Historical, or equal importance if all clients
+    are fresh. At ``ratio = inf`` it is Uniform, p_m = n_m, and the value is infinite.
 
     Args:
-        samples: N_m, how many samples each client has in the whole run; only their proportions matter.
-        fresh: True for each client that streams, False for each that keeps its samples all the time.
+        samples: N_m, how many samples each client has in the whole run; only their proportions
+        matter.
+        fresh: True for each client that streams, False for each that keeps its samples all the
+        time.
         ratio: c2/c1, from 0 to infinity.
 
     Returns:
@@ -80,7 +85,8 @@ def optimal_importance(samples: npt.ArrayLike, fresh: npt.ArrayLike, ratio: floa
         >>> best = optimal_importance([100, 100, 400, 400], [False, False, True, True], ratio=0.5)
         >>> best.importance.round(4).tolist(), round(best.historical, 4)
         ([0.2372, 0.2372, 0.2628, 0.2628], 0.4744)
-        >>> optimal_importance([100, 100, 400, 400], [False, False, True, True], ratio=0.3).historical
+        >>> fresh = [False, False, True, True]
+        >>> optimal_importance([100, 100, 400, 400], fresh, ratio=0.3).historical
         1.0
 
     Reference:
@@ -93,13 +99,15 @@ def optimal_importance(samples: npt.ArrayLike, fresh: npt.ArrayLike, ratio: floa
 def minimise(noise: npt.ArrayLike, samples: npt.ArrayLike, ratio: float) -> Optimum:
     """Minimise √(Σ v_m p_m²) + (c2/c1)·√(Σ p_m²/n_m) over the importances p, for any noise v_m ≥ 0.
 
-    With v_m = 1 for fresh and 0 for historical clients this is :func:`optimal_importance`. With the variability
-    that a ledger gives for each client, 1/b_m − 1/N_m for one that keeps only the newest b_m samples, it is the
-    minimiser of the sharper bound.
+    With v_m = 1 for fresh and 0 for historical clients this is :func:`optimal_importance`. With the
+    variability that a ledger gives for each client, 1/b_m − 1/N_m for one that keeps only the
+    newest b_m samples, it is the minimiser of the sharper bound.
 
     Args:
-        noise: v_m, the gradient noise of each client at importance one; a mask stands for ones and zeros.
-        samples: N_m, the number of samples that each client counts for; only their proportions matter.
+        noise: v_m, the gradient noise of each client at importance one; a mask stands for ones and
+        zeros.
+        samples: N_m, the number of samples that each client counts for; only their proportions
+        matter.
         ratio: c2/c1, from 0 to infinity; both ends are answered as limits.
 
     Returns:
@@ -119,7 +127,9 @@ def _solve(sizes: Floats, noise: Noise, ratio: float) -> Optimum:
     spread *= sizes
     importance = _importance(sizes, spread, _root(_Curve(sizes, spread), ratio / math.sqrt(scale)))
     optimisation, generalisation = norms(importance, sizes, noise)
-    return Optimum(importance, optimisation + ratio * generalisation, quiet_share(importance, noise))
+    return Optimum(
+        importance, optimisation + ratio * generalisation, quiet_share(importance, noise)
+    )
 
 
 class _Curve:
@@ -142,12 +152,15 @@ class _Curve:
     def at(self, y: float) -> tuple[float, float]:
         """Return G(y) and dG/dy, for y > 0."""
         scale = y + self.least  # sums over ((y + least)/(y + z))^k, all terms within [0, 1]
-        square, weighted, cube = totals(self._sums(here, y, scale) for here in pieces(self.sizes.size))
+        square, weighted, cube = totals(
+            self._sums(here, y, scale) for here in pieces(self.sizes.size)
+        )
         value = y * math.sqrt(square / weighted)
         return value, value * (cube / scale) * (1 / (y * square) + 1 / weighted)
 
     def _sums(self, here: slice, y: float, scale: float) -> tuple[float, float, float]:
-        """Σ n w², Σ n z w² and Σ n z w³ for w = scale/(y + z), so that Q = (y/scale)²·Σ n w² and so on."""
+        """Σ n w², Σ n z w² and Σ n z w³ for w = scale/(y + z), so that Q = (y/scale)²·Σ n w² and so
+        on."""
         weight = self.spread[here] + y
         np.divide(scale, weight, out=weight)
         power = weight * weight
@@ -175,14 +188,17 @@ def _root(curve: _Curve, ratio: float) -> float:
         if abs(step - y) <= STEP_TOLERANCE * y or abs(value - ratio) <= ROUNDING * ratio:
             break
         low, high = (low, y) if value > ratio else (y, high)
-        if not low < step < high or passes % 8 == 0:  # now and then in any case, so that nothing holds it up
+        if (
+            not low < step < high or passes % 8 == 0
+        ):  # now and then in any case, so that nothing holds it up
             step = math.sqrt(low * high) or high / 1024
         y = step
     return max(step, low)
 
 
 def _importance(sizes: Floats, spread: Floats, root: float) -> Floats:
-    """Return p_m ∝ n_m/(y + z_m), in the memory of ``spread``: at ten million clients a new array costs more."""
+    """Return p_m ∝ n_m/(y + z_m), in the memory of ``spread``: at ten million clients a new array
+    costs more."""
     least = float(spread.min())
     if root == math.inf:
         weight = sizes.copy()

@@ -1,7 +1,7 @@
 """Sums over millions of clients in pieces that fit the processor's cache.
 
-An expression over whole arrays writes every intermediate result to memory and back. In pieces it takes a third of
-the time, and the sums lose less to rounding.
+An expression over whole arrays writes every intermediate result to memory and back. In pieces it
+takes a third of the time, and the sums lose less to rounding.
 """
 
 from __future__ import annotations

@@ -1,26 +1,31 @@
 """The importances that minimise the general bound, for any target α.
 
-The problem, over the simplex, with A, R, z_m = n_m v_m as in ``optimum``, r = c2'/c1 and K = 2·disc/c1:
+The problem, over the simplex, with A, R, z_m = n_m v_m as in ``optimum``, r = c2'/c1 and K =
+2·disc/c1:
 
     minimise  A(p) + r·R(p) + K·‖α − p‖₁.
 
-**One norm instead of two.** For a, b ≥ 0 we have (a + b)² = min over 0 < θ < 1 of a²/θ + b²/(1 − θ), reached at
-θ = a/(a + b). With θ = y/(y + r²) this makes the sum of two norms the least of single norms,
+**One norm instead of two.** For a, b ≥ 0 we have (a + b)² = min over 0 < θ < 1 of a²/θ + b²/(1 −
+θ), reached at θ = a/(a + b). With θ = y/(y + r²) this makes the sum of two norms the least of
+single norms,
 
-    A + r·R = min over y > 0 of √(y + r²)·√(Σ p_m²/w_m),    w_m = n_m y/(y + z_m),    reached at y = r·A/R.
+    A + r·R = min over y > 0 of √(y + r²)·√(Σ p_m²/w_m),    w_m = n_m y/(y + z_m),    reached at y =
+    r·A/R.
 
-For each y the best p is known exactly (``exchange``, at the price K/√(y + r²)); let F(y) be what it reaches. The
-optimum is at the y that minimises F.
+For each y the best p is known exactly (``exchange``, at the price K/√(y + r²)); let F(y) be what it
+reaches. The optimum is at the y that minimises F.
 
-**One root.** H(p, a, b) = (A²/a + a)/2 + (r²R²/b + b)/2 + K·‖α − p‖₁ is jointly convex for a, b > 0, and F(y) is
-its least value over p and the ray a/b = y/r². Whether F(y) ≤ c depends on whether that ray meets the projection of
-a convex set on the (a, b) plane, so these y form an interval: F falls, then rises. The sign of dF/dy is that of
-y·R/A − r, at the best p for y. Where it is zero, y = r·A/R, all optimality conditions of the convex problem hold;
-and as R is strictly convex on the simplex there is only one. So y·R/A − r changes sign once, at the optimum.
+**One root.** H(p, a, b) = (A²/a + a)/2 + (r²R²/b + b)/2 + K·‖α − p‖₁ is jointly convex for a, b >
+0, and F(y) is its least value over p and the ray a/b = y/r². Whether F(y) ≤ c depends on whether
+that ray meets the projection of a convex set on the (a, b) plane, so these y form an interval: F
+falls, then rises. The sign of dF/dy is that of y·R/A − r, at the best p for y. Where it is zero, y
+= r·A/R, all optimality conditions of the convex problem hold; and as R is strictly convex on the
+simplex there is only one. So y·R/A − r changes sign once, at the optimum.
 
-**Bracket.** A² lies between min z·R² and max z·R², so y between r·√(min z) and r·√(max z). If some client has no
-noise then min z = 0; the limit at y → 0, where p_m/y → level/v_m for the clients with noise (the high level if
-α_m > 0, else the low one), tells whether the optimum is the corner where these clients get nothing.
+**Bracket.** A² lies between min z·R² and max z·R², so y between r·√(min z) and r·√(max z). If some
+client has no noise then min z = 0; the limit at y → 0, where p_m/y → level/v_m for the clients with
+noise (the high level if α_m > 0, else the low one), tells whether the optimum is the corner where
+these clients get nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +43,8 @@ from headwater.planner.exchange import Ladder, giving_level, settle
 from headwater.planner.optimum import minimise
 
 ROOT_TOLERANCE = 1e-12
-"""Relative error of y; the bound at the optimum is flat in y, so its own error is of the square of this."""
+"""Relative error of y; the bound at the optimum is flat in y, so its own error is of the square of
+this."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,8 @@ class TargetOptimum:
     Attributes:
         importance: p*, one entry for each client; not negative, summing to one.
         terms: the bound at p*, term by term; ``terms.total`` is the minimum.
-        historical: total importance of the clients without noise, in the paper's case the historical ones.
+        historical: total importance of the clients without noise, in the paper's case the
+        historical ones.
     """
 
     importance: Floats
@@ -61,21 +68,25 @@ def optimal_for_target(
 ) -> TargetOptimum:
     """Minimise c1·√(Σ v_m p_m²) + c2'·√(Σ p_m²/n_m) + 2·disc·‖α − p‖₁ over the importances p.
 
-    Exact up to rounding, in time M·log M for M clients. Where ``constants.samples`` is zero the minimisers can be
-    many; the answer is then the limit from above.
+    Exact up to rounding, in time M·log M for M clients. Where ``constants.samples`` is zero the
+    minimisers can be many; the answer is then the limit from above.
 
     Args:
-        samples: N_m, how many samples each client has in the whole run; only their proportions matter.
-        noise: the mask of the fresh clients (the paper's bound) or v_m ≥ 0 for each client (the sharper one).
+        samples: N_m, how many samples each client has in the whole run; only their proportions
+        matter.
+        noise: the mask of the fresh clients (the paper's bound) or v_m ≥ 0 for each client (the
+        sharper one).
         target: α_m, how much each client should count in the end; sums to one.
         constants: the prices of the bound's terms.
 
     Returns:
-        The importances, the bound's terms there, and the importance of the clients without noise together.
+        The importances, the bound's terms there, and the importance of the clients without noise
+        together.
 
     Example:
         >>> prices = Constants(c0=0.0, c1=1.0, samples=0.5, discrepancy=0.15)
-        >>> best = optimal_for_target([100, 100, 400], [False, False, True], [0.2, 0.3, 0.5], prices)
+        >>> target = [0.2, 0.3, 0.5]
+        >>> best = optimal_for_target([100, 100, 400], [False, False, True], target, prices)
         >>> best.importance.round(4).tolist()
         [0.2585, 0.3, 0.4415]
 
@@ -96,7 +107,9 @@ def _solve(sizes: Floats, noise: Noise, target: Floats, constants: Constants) ->
     if c1 == 0 and c2 == 0:
         return target
     if price == 0:
-        return minimise(noise, sizes, constants.samples / constants.c1 if c1 else math.inf).importance
+        return minimise(
+            noise, sizes, constants.samples / constants.c1 if c1 else math.inf
+        ).importance
     if c1 == 0:
         return settle(target, sizes, price / c2).importance(target, sizes)
     if c2 == 0:
@@ -121,7 +134,11 @@ class _Trade:
         return settle(self.target, weight, price).importance(self.target, weight)
 
     def _weight(self, y: float) -> Floats:
-        return self.sizes * (y / (y + self.spread)) if y else np.where(self.spread == 0, self.sizes, 0.0)
+        return (
+            self.sizes * (y / (y + self.spread))
+            if y
+            else np.where(self.spread == 0, self.sizes, 0.0)
+        )
 
     def mismatch(self, y: float) -> float:
         """Return y·R/A − r, negative below the root and positive above; at y = 0 its limit."""
@@ -140,21 +157,28 @@ class _Trade:
         return generalisation / pull - self.ratio if pull else math.inf
 
     def root(self) -> float:
-        from scipy.optimize import brentq  # here, as it takes longer to import than the whole planner
+        from scipy.optimize import (
+            brentq,  # here, as it takes longer to import than the whole planner
+        )
 
-        low, high = (self.ratio * math.sqrt(float(z)) for z in (self.spread.min(), self.spread.max()))
+        low, high = (
+            self.ratio * math.sqrt(float(z)) for z in (self.spread.min(), self.spread.max())
+        )
         if self.mismatch(low) >= 0:
             return low
         if self.mismatch(high) <= 0:
             return high
-        return float(brentq(self.mismatch, low, high, xtol=math.ulp(0.0), rtol=ROOT_TOLERANCE, maxiter=1000))
+        return float(
+            brentq(self.mismatch, low, high, xtol=math.ulp(0.0), rtol=ROOT_TOLERANCE, maxiter=1000)
+        )
 
 
 def _without_size_term(sizes: Floats, noise: Floats, target: Floats, price: float) -> Floats:
     """Minimise A + K·‖α − p‖₁; among equals, as r → 0 does, the least R.
 
-    Clients without noise then take any importance at no cost but the price of moving it: the low level is zero,
-    clients with noise give down to high = 2K·A, and those without are filled up to a level as sizes have it.
+    Clients without noise then take any importance at no cost but the price of moving it: the low
+    level is zero, clients with noise give down to high = 2K·A, and those without are filled up to a
+    level as sizes have it.
     """
     noisy = noise > 0
     if noisy.all():

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from scipy.optimize import isotonic_regression
 
 from headwater.files import replace
-from headwater.learner import Record
+from headwater.learning.algorithm import Record
 from headwater.randomness import Floats
 from headwater.report.style import COLOURS, figure, plain
 
@@ -32,7 +32,8 @@ def draw_accuracy(curves: Curves, title: str, path: Path) -> None:
 
 
 def draw_panels(panels: Mapping[str, Curves], title: str, path: Path) -> None:
-    """Several such pictures side by side with one scale; one without curves says that it has none."""
+    """Several such pictures side by side with one scale; one without curves says that it has
+    none."""
     picture = figure(4.4 * len(panels), 3.9)
     names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
     colours = {name: COLOURS[k % len(COLOURS)] for k, name in enumerate(names)}
@@ -52,9 +53,13 @@ def draw_panels(panels: Mapping[str, Curves], title: str, path: Path) -> None:
 
 def _draw(axes: Axes, curves: Curves, colours: Mapping[str, str]) -> None:
     for label, runs in curves.items():
-        values = 100 * np.array([[r.accuracy for r in run if r.accuracy is not None] for run in runs])
+        values = 100 * np.array(
+            [[r.accuracy for r in run if r.accuracy is not None] for run in runs]
+        )
         rounds = [r.round for r in runs[0] if r.accuracy is not None]
-        axes.fill_between(rounds, values.min(0), values.max(0), color=colours[label], alpha=0.12, linewidth=0)
+        axes.fill_between(
+            rounds, values.min(0), values.max(0), color=colours[label], alpha=0.12, linewidth=0
+        )
         axes.plot(rounds, values.mean(0), color=colours[label], linewidth=1.8)
     axes.margins(x=0.01)
     plain(axes)
@@ -65,8 +70,14 @@ def _name(axes: Axes, curves: Curves, colours: Mapping[str, str]) -> None:
     low, high = axes.get_ylim()
     ends = [float(np.asarray(line.get_ydata())[-1]) for line in axes.get_lines()]
     for place, label in zip(_apart(ends, (high - low) / 18), curves, strict=True):
-        axes.annotate(label, (1.01, place), xycoords=("axes fraction", "data"), color=colours[label], va="center",
-                      fontsize=9)  # fmt: skip
+        axes.annotate(
+            label,
+            (1.01, place),
+            xycoords=("axes fraction", "data"),
+            color=colours[label],
+            va="center",
+            fontsize=9,
+        )
 
 
 def _apart(heights: Sequence[float], gap: float) -> Floats:

@@ -28,23 +28,38 @@ def plan_json(about: dict[str, Any], comparison: Comparison, outcomes: Sequence[
 
 def _rows(comparison: Comparison) -> list[dict[str, Any]]:
     return [
-        {"order": place, "strategy": p.strategy, "historical_share": p.historical,
-         "effective_samples": p.effective_samples, "noise": p.noise, "few_samples": p.size, "bound": p.total}
+        {
+            "order": place,
+            "strategy": p.strategy,
+            "historical_share": p.historical,
+            "effective_samples": p.effective_samples,
+            "noise": p.noise,
+            "few_samples": p.size,
+            "bound": p.total,
+        }
         for place, p in enumerate(comparison.prospects, 1)
-    ]  # fmt: skip
+    ]
 
 
 def _clients(comparison: Comparison) -> list[dict[str, Any]]:
     o = comparison.outlook
     numbers = (o.count.astype(int), o.samples.astype(int), o.fresh, comparison.best.importance)
     rows = zip(o.names, *(column.tolist() for column in numbers), strict=True)
-    return [dict(zip(("client", "count", "samples", "fresh", "share"), row, strict=True)) for row in rows]
+    return [
+        dict(zip(("client", "count", "samples", "fresh", "share"), row, strict=True))
+        for row in rows
+    ]
 
 
 def _outcome(outcome: Outcome) -> dict[str, Any]:
     named = {name: {"now": now, "then": then} for name, (now, then) in outcome.clients.items()}
-    return {"scenario": outcome.scenario, "historical_share": outcome.historical,
-            "effective_samples": outcome.effective_samples, "bound": outcome.total, "clients": named}  # fmt: skip
+    return {
+        "scenario": outcome.scenario,
+        "historical_share": outcome.historical,
+        "effective_samples": outcome.effective_samples,
+        "bound": outcome.total,
+        "clients": named,
+    }
 
 
 def _finite(value: Any) -> Any:

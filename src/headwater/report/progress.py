@@ -16,7 +16,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from headwater.cells import Cell, Result
+from headwater.experiments.cells import Cell, Result
 
 
 class CellProgress:
@@ -26,9 +26,17 @@ class CellProgress:
         self._console = Console(stderr=True)
         self._what, self._rounds, self._cells, self._finished = what, rounds, cells, 0
         self._started, self._before = time.monotonic(), -1
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("rounds"),
-                   TimeElapsedColumn(), TimeRemainingColumn())  # fmt: skip
-        self._live = Progress(*columns, console=self._console) if self._console.is_terminal else None
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("rounds"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+        )
+        self._live = (
+            Progress(*columns, console=self._console) if self._console.is_terminal else None
+        )
         self._bar = self._live.add_task(what, total=rounds * cells) if self._live else None
 
     def __enter__(self) -> CellProgress:
@@ -37,7 +45,10 @@ class CellProgress:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
     ) -> None:
         if self._live:
             self._live.stop()
@@ -56,8 +67,9 @@ class CellProgress:
             self._console.print(
                 f"{self._what} {self._finished}/{self._cells}: {cell.label}, seed {cell.seed}, "
                 f"learning rate {cell.learning_rate:.4g}: {accuracy}; {self._left(done)}",
-                soft_wrap=True, highlight=False,
-            )  # fmt: skip
+                soft_wrap=True,
+                highlight=False,
+            )
 
     def _left(self, done: int) -> str:
         """The time that is left if the rounds to come take as long as those since the start."""
@@ -65,4 +77,6 @@ class CellProgress:
         if done >= total:
             return "done"
         seconds = (time.monotonic() - self._started) * (total - done) / max(1, passed)
-        return f"about {seconds / 60:.0f} min left" if seconds >= 60 else f"about {seconds:.0f} s left"
+        return (
+            f"about {seconds / 60:.0f} min left" if seconds >= 60 else f"about {seconds:.0f} s left"
+        )

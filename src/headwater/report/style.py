@@ -1,4 +1,5 @@
-"""One look for all pictures: colours that colour-blind eyes can tell apart, words on the axes, no clutter."""
+"""One look for all pictures: colours that colour-blind eyes can tell apart, words on the axes, no
+clutter."""
 
 from __future__ import annotations
 

@@ -1,0 +1,47 @@
+# The public names, once: type checkers read this file, and so does __init__.py.
+from .errors import InputError as InputError
+from .fleet import Fleet as Fleet
+from .learning.algorithm import DivergedError as DivergedError
+from .learning.algorithm import Record as Record
+from .learning.estimation import estimate as estimate
+from .learning.estimation import measure as measure
+from .learning.evaluation import evaluate as evaluate
+from .learning.federation import Client as Client
+from .learning.federation import Federation as Federation
+from .learning.federation import Part as Part
+from .learning.losses import accuracy as accuracy
+from .learning.losses import cross_entropy as cross_entropy
+from .learning.projection import Ball as Ball
+from .learning.projection import Box as Box
+from .learning.simulation import Run as Run
+from .learning.simulation import simulate as simulate
+from .ledger.arrivals import Arrivals as Arrivals
+from .ledger.arrivals import Constant as Constant
+from .ledger.arrivals import Once as Once
+from .ledger.arrivals import Poisson as Poisson
+from .ledger.arrivals import Trace as Trace
+from .ledger.arrivals import Window as Window
+from .ledger.conformance import check_arrivals as check_arrivals
+from .ledger.conformance import check_memory as check_memory
+from .ledger.conformance import check_strategy as check_strategy
+from .ledger.holdings import Holdings as Holdings
+from .ledger.holdings import unroll as unroll
+from .ledger.ledger import Ledger as Ledger
+from .ledger.memory import Fifo as Fifo
+from .ledger.memory import Keep as Keep
+from .ledger.memory import Memory as Memory
+from .ledger.memory import Reservoir as Reservoir
+from .ledger.optimal import Optimal as Optimal
+from .ledger.samples import Samples as Samples
+from .ledger.strategies import ByMemory as ByMemory
+from .ledger.strategies import Fresh as Fresh
+from .ledger.strategies import Given as Given
+from .ledger.strategies import Historical as Historical
+from .ledger.strategies import Importance as Importance
+from .ledger.strategies import Share as Share
+from .ledger.strategies import Strategy as Strategy
+from .ledger.strategies import Uniform as Uniform
+from .planner import bound as bound
+from .planner import optimal_importance as optimal_importance
+
+__version__: str

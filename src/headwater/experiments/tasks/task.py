@@ -1,0 +1,77 @@
+"""What a learning task is: data dealt out to clients, a model, and settings that suit it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+from torch import Tensor, nn
+
+from headwater.experiments.tasks.partition import Partition
+from headwater.learning.federation import Federation, Part
+
+PAPER_RATES = tuple(float(np.round(10.0**k, 6)) for k in (-3.5, -3, -2.5, -2, -1.5, -1))
+
+
+@dataclass(frozen=True)
+class Split:
+    """A task dealt out with one seed.
+
+    Attributes:
+        tuning: learns from the training samples, tested on the validation samples.
+        final: learns from training and validation samples, tested on the test samples.
+    """
+
+    tuning: Federation
+    final: Federation
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """Settings of a task where the paper leaves them open; one for all strategies.
+
+    Attributes:
+        rounds, local_steps, batch_size: T, E, K.
+        tests: how often a run is tested, evenly over its rounds.
+        rates: learning rates to choose from.
+    """
+
+    rounds: int
+    local_steps: int = 1
+    batch_size: int | None = None
+    tests: int = 20
+    rates: Sequence[float] = PAPER_RATES
+
+
+class Task(Protocol):
+    """A learning task. Write your own with these five and hand it to
+    :class:`headwater.experiments.experiment.Experiment`."""
+
+    name: ClassVar[str]
+    defaults: ClassVar[Defaults]
+
+    @property
+    def complete(self) -> bool:
+        """Whether the data are the whole original, not a part of it."""
+        ...
+
+    def split(self, historical: float, rounds: int, seed: int) -> Split:
+        """Deal the data out: ``historical`` of it is there before round 1, the rest arrives over
+        the rounds."""
+        ...
+
+    def model(self, seed: int) -> nn.Module:
+        """A new model."""
+        ...
+
+
+def part(x: Tensor, y: Tensor, partition: Partition) -> Part:
+    """The clients' rows of two tensors."""
+    return Part(x, y, partition.offsets, partition.rows)
+
+
+def pooled(x: Tensor, y: Tensor, partition: Partition) -> Part:
+    """All clients' rows as one common test set."""
+    return Part(x, y, np.array([0, len(partition.rows)]), partition.rows)

@@ -1,0 +1,13 @@
+"""How a round's work is executed. The plain loop is the specification; the others give its numbers
+faster."""
+
+from headwater.learning.engines.batched import Batched
+from headwater.learning.engines.choice import choose
+from headwater.learning.engines.engine import Engine
+from headwater.learning.engines.fused import Fused
+from headwater.learning.engines.lockstep import Lockstep
+from headwater.learning.engines.loop import Loop
+from headwater.learning.engines.sequential import Sequential
+from headwater.learning.engines.workers import Workers
+
+__all__ = ["Batched", "Engine", "Fused", "Lockstep", "Loop", "Sequential", "Workers", "choose"]

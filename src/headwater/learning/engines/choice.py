@@ -1,0 +1,127 @@
+"""Which engine for which work."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from headwater.errors import InputError
+from headwater.learning.engines.batched import Batched
+from headwater.learning.engines.engine import Engine
+from headwater.learning.engines.fused import Fused
+from headwater.learning.engines.lockstep import Lockstep
+from headwater.learning.engines.loop import Loop
+from headwater.learning.engines.sequential import Sequential
+from headwater.learning.engines.workers import Workers, can_fork, cores
+from headwater.learning.problem import Problem
+from headwater.ledger.orders import Work
+
+_WORTH_A_PROCESS = (
+    1e8  # floating-point operations a round; below, handing over costs more than it brings
+)
+_WORTH_SENDING = (
+    1e4  # floating-point operations a sample; below, telling a worker its samples costs more
+)
+# samples of a client's past; up to so many, small models' corrections cost less than anything else
+_SHORT = 256
+_TINY = 4096  # parameters; above, one client fills the machine's vector units by itself
+
+KINDS: dict[str, Callable[[Problem], Engine]] = {
+    "loop": Loop,
+    "fused": Fused,
+    "lockstep": Lockstep,
+    "batched": Batched,
+    "sequential": Sequential,
+}
+
+
+def choose(
+    problem: Problem, work: Work, kind: str | None = None, workers: int | None = None
+) -> Engine:
+    """An engine for rounds like this one.
+
+    Args:
+        problem: what is learned.
+        work: a typical round.
+        kind: force one: "loop", "fused" (one local step only), "lockstep" (linear layers only),
+            "batched" or "sequential".
+        workers: force the number of processes; 0: none but this one.
+    """
+    if kind is not None and kind not in KINDS:
+        raise InputError(f"engine: one of {', '.join(KINDS)}; got {kind!r}")
+    if kind == "fused" and (len(work.samples) > 1 or problem.draws):
+        raise InputError(
+            "engine 'fused' is for one local step and models without dropout; take 'sequential'"
+        )
+    if kind == "lockstep" and not Lockstep.fits(problem):
+        raise InputError(
+            "engine 'lockstep' is for models whose parameters are all in linear layers, without "
+            "dropout; "
+            "take 'sequential'"
+        )
+    if kind == "batched" and (problem.draws or not _can_batch(problem, work)):
+        raise InputError(
+            "engine 'batched' cannot run this model for many clients at once; take 'sequential'"
+        )
+    if workers is not None and (
+        isinstance(workers, bool) or not isinstance(workers, int) or workers < 0
+    ):
+        raise InputError(f"workers: a whole number of processes, 0 for none; got {workers!r}")
+    make = KINDS[kind] if kind else _best(problem, work)
+    count = _processes(problem, work, make) if workers is None else workers
+    if count > 1 and not can_fork():
+        raise InputError("workers: this system cannot fork processes; use workers=0")
+    return Workers(problem, make, count) if count > 0 else make(problem)
+
+
+def _best(problem: Problem, work: Work) -> Callable[[Problem], Engine]:
+    if len(work.samples) == 1 and not problem.draws:
+        return Fused
+    several = len(work.clients) > 1
+    if several and _short_past(problem, work) and Lockstep.fits(problem):
+        return Lockstep
+    if several and problem.size <= _TINY and not problem.draws and _can_batch(problem, work):
+        return Batched
+    return Sequential
+
+
+def _processes(problem: Problem, work: Work, make: Callable[[Problem], Engine]) -> int:
+    """One worker a core if the round is worth it, else none."""
+    each = operations(problem)
+    enough = each >= _WORTH_SENDING and each * work.samples.size >= _WORTH_A_PROCESS
+    several = len(work.clients) > 1
+    return cores() if enough and several and can_fork() and cores() > 1 and make is not Loop else 0
+
+
+def _short_past(problem: Problem, work: Work) -> bool:
+    """Do clients' corrections by their past, (E − 1)/2 batches on average, cost little beside the
+    products?"""
+    past = (len(work.samples) - 1) * work.samples.shape[1] / len(work.clients)
+    matrices = [p.shape for _, p in problem.parameters if p.ndim == 2]
+    corrections, products = (
+        sum(f(*shape) for shape in matrices) for f in (operator.add, operator.mul)
+    )
+    return past * corrections <= products or (problem.size <= _TINY and past <= _SHORT)
+
+
+def _can_batch(problem: Problem, work: Work) -> bool:
+    """Some modules (recurrent ones) cannot be batched over clients; a trial tells."""
+    try:
+        Batched(problem).moves(problem.initial(), work.part(0, min(2, len(work.clients))), 0.0)
+    except RuntimeError:
+        return False
+    return True
+
+
+def operations(problem: Problem) -> float:
+    """Floating-point operations of a forward and backward pass with one sample, about."""
+    with (
+        torch.no_grad(),
+        torch.random.fork_rng(devices=[]),
+        FlopCounterMode(display=False) as counter,
+    ):
+        problem.model(problem.x[:1])
+    return 3.0 * max(counter.get_total_flops(), 2 * problem.size)

@@ -1,0 +1,179 @@
+"""Several local steps of many clients at once, without a copy of the weights for any of them.
+
+Where a linear layer's input is x and the gradient at its output is g, SGD moves its weights by −η
+gᵀx: a matrix of rank one a sample. So after steps on the samples i, a client's layer is
+
+    W_m = W − η Σ_i g_iᵀ x_i,        x W_mᵀ = x Wᵀ − η Σ_i (x · x_i) g_i,
+
+the *shared* weights W and a correction by the client's own past, as small as its batches. The
+products with W are taken for all clients together, in one large matrix product, and the clients'
+weights are never formed, copied or averaged: Σ_m p_m (W_m − W) = −η Σ_m p_m Σ_i g_iᵀ x_i is one
+large product, too.
+
+For models all of whose parameters are those of linear layers. A bias is a feature that is always
+one.
+"""
+
+from __future__ import annotations
+
+from types import MethodType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from headwater.learning.engines.descent import Descent
+from headwater.learning.engines.groups import Group, groups
+from headwater.learning.problem import Problem
+from headwater.ledger.orders import Work
+
+_ROWS = 384  # samples of a step that go through the model together: enough for fast products
+_NUMBERS = (
+    1 << 18
+)  # inputs and outputs of all layers in a step; small models take as many samples as that allows
+
+
+class Lockstep:
+    """All clients step together; a client is the inputs and gradients of its past steps."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self._descent = Descent(problem, worth_it=0)
+        self._layers = {prefix: _Layer(module) for prefix, module in self._descent.layers.items()}
+        self._rows = max(
+            _ROWS, _NUMBERS // sum(sum(layer.weight.shape) for layer in self._layers.values())
+        )
+
+    @staticmethod
+    def fits(problem: Problem) -> bool:
+        """Are all parameters those of linear layers with a row of features for each sample?"""
+        descent = Descent(problem, worth_it=0)
+        return descent.linear and not problem.draws and _a_row_for_each_sample(descent, problem)
+
+    def moves(self, parameters: Tensor, work: Work, learning_rate: float) -> Tensor:
+        """Σ_m p_m(t) (θ_m(t, E+1) − θ(t)), group by group."""
+        self._descent.vector.copy_(parameters)
+        total = torch.zeros_like(parameters)
+        targets = self.problem.views(total)
+        for group in groups(work, lambda sizes: sizes, self._rows):
+            self._take_steps(group, learning_rate)
+            shares = torch.from_numpy(group.shares * -learning_rate).to(total.dtype)
+            for prefix, layer in self._layers.items():
+                layer.add_moves(shares, targets[prefix + "weight"], targets.get(prefix + "bias"))
+        return total
+
+    def _take_steps(self, group: Group, learning_rate: float) -> None:
+        clients, batch = group.columns.shape
+        steps = len(group.work.samples)
+        for layer in self._layers.values():
+            layer.begin(clients, batch * steps, learning_rate)
+        for number in range(steps):
+            x, y, coefficients = group.step(self.problem, number, self._descent.vector.dtype)
+            losses = self.problem.loss(self._descent.model(x), y)
+            losses.backward(coefficients.to(losses.dtype))
+
+    def close(self) -> None:
+        """Nothing to let go."""
+
+
+class _Layer:
+    """One linear layer at all clients of a group: shared weights, and the past of every client.
+
+    Attributes:
+        x, g: inputs and gradients of the past steps, (clients, rows, features); of the rows,
+        ``past`` are filled.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        assert isinstance(module, nn.Linear)
+        self.weight, self.bias = (
+            module.weight.detach(),
+            None if module.bias is None else module.bias.detach(),
+        )
+        self.x = self.g = self.weight.new_empty(0, 0, 0)
+        self.past, self.rate = 0, 0.0
+
+        def forward(module: nn.Linear, input: Tensor) -> Tensor:
+            return _WithPast.apply(input, module.weight, self)  # type: ignore[no-untyped-call]
+
+        module.forward = MethodType(forward, module)  # type: ignore[method-assign]
+
+    def begin(self, clients: int, rows: int, rate: float) -> None:
+        """New clients without a past."""
+        self.past, self.rate = 0, rate
+        if self.x.shape[:2] != (clients, rows):
+            outputs, inputs = self.weight.shape
+            self.x, self.g = (
+                self.weight.new_empty(clients, rows, inputs),
+                self.weight.new_empty(clients, rows, outputs),
+            )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x W_mᵀ + b_m: the shared layer's answer, less η (x · x_i + 1) g_i for every past sample
+        i."""
+        out = functional.linear(x, self.weight, self.bias)
+        mine = x.view(len(self.x), -1, x.shape[-1])
+        if self.past:
+            alike = mine @ self.x[:, : self.past].mT
+            if self.bias is not None:
+                alike += 1.0
+            out.view(len(mine), -1, out.shape[-1]).baddbmm_(
+                alike, self.g[:, : self.past], alpha=-self.rate
+            )
+        self.x[:, self.past : self.past + mine.shape[1]] = mine
+        return out
+
+    def backward(self, g: Tensor, *, wanted: bool) -> Tensor | None:
+        """g W_m for the layer before, if wanted; the step becomes part of the past."""
+        mine = g.view(len(self.g), -1, g.shape[-1])
+        now = slice(self.past, self.past + mine.shape[1])
+        back = g @ self.weight if wanted else None
+        if back is not None and self.past:
+            alike = mine @ self.g[:, : self.past].mT
+            back.view(len(mine), -1, back.shape[-1]).baddbmm_(
+                alike, self.x[:, : self.past], alpha=-self.rate
+            )
+        self.g[:, now] = mine
+        self.past = now.stop
+        return back
+
+    def add_moves(self, scales: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+        """Add Σ_m scale_m Σ_i g_iᵀ x_i to the weight's target, and Σ_m scale_m Σ_i g_i to the
+        bias's.
+
+        Over the past only: of a step in which the model did without this layer, there is none.
+        """
+        g = self.g[:, : self.past].mul_(scales[:, None, None]).flatten(0, 1)
+        weight.addmm_(g.T, self.x[:, : self.past].flatten(0, 1))
+        if bias is not None:
+            bias.add_(g.sum(0))
+
+
+class _WithPast(torch.autograd.Function):
+    """A linear layer that differs from client to client."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, _weight: Tensor, layer: _Layer
+    ) -> Tensor:  # the weight: to be asked backward
+        ctx.layer = layer
+        return layer.forward(x)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        return ctx.layer.backward(g.contiguous(), wanted=ctx.needs_input_grad[0]), None, None
+
+
+def _a_row_for_each_sample(descent: Descent, problem: Problem) -> bool:
+    shapes: list[tuple[int, ...]] = []
+    hooks = [
+        layer.register_forward_pre_hook(lambda _, given: shapes.append(given[0].shape))
+        for layer in descent.layers.values()
+    ]
+    few = problem.x[:3]
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        descent.model(few)
+    for hook in hooks:
+        hook.remove()
+    return all(len(shape) == 2 and shape[0] == len(few) for shape in shapes)

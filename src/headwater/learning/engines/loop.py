@@ -1,0 +1,50 @@
+"""The plain loop: Algorithm 1, lines 3–12, as written. The specification that the others are tested
+against."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.func import functional_call
+
+from headwater.learning.problem import Problem
+from headwater.ledger.orders import Work
+from headwater.randomness import Floats
+
+
+class Loop:
+    """One client after the other, one step after the other."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+    def moves(self, parameters: Tensor, work: Work, learning_rate: float) -> Tensor:
+        """Σ_m p_m(t) (θ_m(t, E+1) − θ(t))."""
+        total = torch.zeros_like(parameters)
+        for k, (client, share) in enumerate(zip(work.clients, work.shares, strict=True)):
+            mine = slice(work.offsets[k], work.offsets[k + 1])
+            local = parameters
+            for step in range(len(work.samples)):
+                self.problem.reseed(work.number, int(client), step)
+                g = gradient(
+                    self.problem, local, work.samples[step, mine], work.coefficients[step, mine]
+                )
+                local = local - learning_rate * g
+            total += share * (local - parameters)
+        return total
+
+    def close(self) -> None:
+        """Nothing to let go."""
+
+
+def gradient(
+    problem: Problem, parameters: Tensor, samples: NDArray[np.int64], coefficients: Floats
+) -> Tensor:
+    """∇ Σ_j coefficient_j · ℓ(θ; z_j) at θ = parameters, as a flat vector."""
+    x, y = problem.take(problem.where(samples))
+    leaf = parameters.detach().requires_grad_()
+    losses = problem.loss(functional_call(problem.model, problem.views(leaf), (x,)), y)
+    objective = (losses * torch.tensor(coefficients, dtype=losses.dtype)).sum()
+    return torch.autograd.grad(objective, leaf)[0]

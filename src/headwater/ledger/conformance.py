@@ -1,0 +1,273 @@
+"""The rules of the house for memory rules, arrival processes and strategies, as one check each.
+
+All that comes with Headwater passes, and so must a rule of your own; one line in your tests tells:
+
+    check_memory(MyRule(capacity=5))
+
+What is checked is what the ledger and the devices rely on: answers depend on nothing but (seed,
+client, arrival number), so that a device draws for itself what a simulation draws for all; a stream
+does not know its future; a memory never holds more than it can. A failure is an AssertionError that
+says which of them does not hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.errors import InputError
+from headwater.ledger.arrivals import FOREVER, Arrivals, Constant, Once, Poisson, Trace
+from headwater.ledger.holdings import Holdings, unroll
+from headwater.ledger.ledger import Ledger
+from headwater.ledger.memory import REJECTED, Fifo, Keep, Memory, Reservoir
+from headwater.ledger.samples import Samples
+from headwater.ledger.strategies import Strategy, Weights
+from headwater.randomness import Floats
+
+Answer = Callable[[Samples], NDArray[np.int64]]
+
+_CLIENTS, _COUNTS = np.array([0, 3, 4, 11]), np.array([30, 1, 17, 64])
+_SEEDS = (0, 1, 2**40)
+
+
+def check_memory(rule: Memory) -> None:
+    """Does a memory rule keep to the rules?
+
+    >>> check_memory(Fifo(3))
+    """
+    _must(
+        _instance(rule, Memory), f"{rule!r} needs a property capacity and a method slots(samples)"
+    )
+    _check_constant(rule)
+    capacity = rule.capacity
+    whole = isinstance(capacity, int | np.integer) and not isinstance(capacity, bool)
+    _must(
+        capacity is None or (whole and capacity >= 1),
+        f"capacity: None or at least 1; got {capacity!r}",
+    )
+    _check_answer(rule.slots, f"{rule!r}.slots")
+    for seed in _SEEDS:
+        _check_slots(rule, rule.slots(Samples.of(_CLIENTS, _COUNTS, seed)))
+    for process in (Constant(1), Constant(min(3, capacity or 3)), Poisson(2.0)):
+        _check_memory_in_use(rule, process)
+
+
+def check_arrivals(process: Arrivals) -> None:
+    """Does an arrival process keep to the rules?
+
+    >>> check_arrivals(Poisson(0.5))
+    """
+    _must(
+        _instance(process, Arrivals),
+        f"{process!r} needs methods rounds(samples) and largest_batch(count)",
+    )
+    _check_constant(process)
+    _check_answer(process.rounds, f"{process!r}.rounds")
+    for seed in _SEEDS:
+        for client, count in zip(_CLIENTS, _COUNTS, strict=True):
+            rounds = process.rounds(_alone(client, count, seed))
+            _must(
+                (rounds >= 1).all(), f"{process!r}: rounds are counted from 1; got {rounds.min()}"
+            )
+            _must(
+                (np.diff(rounds) >= 0).all(),
+                f"{process!r}: a sample arrives before the one in front of it",
+            )
+            _check_largest_batch(process, int(count), rounds)
+
+
+def check_strategy(strategy: Strategy, *federations: Holdings) -> None:
+    """Does a strategy keep to the rules? Give federations of your own if it needs more than two
+    clients.
+
+    >>> from headwater import Uniform
+    >>> check_strategy(Uniform())
+    """
+    _must(_instance(strategy, Strategy), f"{strategy!r} needs a method weights(holdings)")
+    _check_frozen(strategy)
+    given = federations or _federations()
+    first = [_weights_of_rounds(strategy, holdings) for holdings in given]
+    for holdings, weights in zip(reversed(given), reversed(first), strict=True):
+        again = _weights_of_rounds(strategy, holdings)
+        _must(
+            (weights == again).all(),
+            f"{strategy!r}: other weights when asked again; it must not remember",
+        )
+    for holdings in given:
+        _check_ledger(strategy, holdings)
+
+
+def _must(condition: object, message: str) -> None:
+    if not condition:
+        raise AssertionError(message)
+
+
+def _instance(thing: object, protocol: type) -> bool:
+    """A class has the methods too, but is not yet a rule."""
+    return isinstance(thing, protocol) and not isinstance(thing, type)
+
+
+def _check_frozen(thing: object) -> None:
+    """A rule is shared by many clients: nobody may change it."""
+    for name in [*getattr(thing, "__dict__", ()), *getattr(type(thing), "__slots__", ())]:
+        try:
+            setattr(thing, name, getattr(thing, name))
+        except AttributeError:
+            continue
+        raise AssertionError(f"{thing!r} can be changed; make it a @dataclass(frozen=True)")
+
+
+def _check_constant(thing: object) -> None:
+    """Clients with equal rules are handled together, so equal rules must be found equal."""
+    _check_frozen(thing)
+    twin = deepcopy(thing)
+    _must(thing == twin, f"{thing!r} differs from its own copy; make it a @dataclass(frozen=True)")
+    try:
+        same = hash(thing) == hash(twin)
+    except TypeError as error:
+        raise AssertionError(
+            f"{thing!r} cannot be hashed ({error}); use tuples for lists"
+        ) from error
+    _must(same, f"{thing!r} and its copy are equal but have different hashes")
+
+
+def _check_answer(answer: Answer, name: str) -> None:
+    """One whole number a sample that depends on seed, client and arrival number only."""
+    for seed in _SEEDS:
+        together = Samples.of(_CLIENTS, _COUNTS, seed)
+        before = deepcopy(together)
+        numbers = answer(together)
+        _must(isinstance(numbers, np.ndarray), f"{name}: an array; got a {type(numbers).__name__}")
+        _must(numbers.dtype.kind in "iu", f"{name}: whole numbers; got {numbers.dtype}")
+        _must(
+            numbers.shape == together.position.shape,
+            f"{name}: one number a sample; got shape {numbers.shape}",
+        )
+        _must(_equal(before, together), f"{name} changes the samples that it is given")
+        _must(
+            (answer(together) == numbers).all(),
+            f"{name}: another answer the second time; draw with samples.draw()",
+        )
+        _check_company(answer, name, seed, numbers)
+
+
+def _check_company(answer: Answer, name: str, seed: int, numbers: NDArray[np.int64]) -> None:
+    """Alone or among others, with few or many samples to come: the same answer."""
+    edges = np.concatenate([[0], np.cumsum(_COUNTS)])
+    for (begin, end), client in zip(pairwise(edges), _CLIENTS, strict=True):
+        mine = numbers[begin:end]
+        alone = answer(_alone(client, end - begin, seed))
+        _must(
+            (alone == mine).all(), f"{name}: client {client}'s answer depends on who else is there"
+        )
+        for count in range(1, end - begin):
+            _must(
+                (answer(_alone(client, count, seed)) == mine[:count]).all(),
+                f"{name}: the answer for the first {count} samples depends on how many come after",
+            )
+
+
+def _check_slots(rule: Memory, slots: NDArray[np.int64]) -> None:
+    if rule.capacity is None:
+        own = all(len(set(s.tolist())) == len(s) for s in np.split(slots, np.cumsum(_COUNTS)[:-1]))
+        _must(
+            own and (slots != REJECTED).all(),
+            f"{rule!r}: without a capacity every sample has a slot of its own",
+        )
+        return
+    good = (slots >= 0) & (slots < rule.capacity) | (slots == REJECTED)
+    allowed = f"slots from 0 to {rule.capacity - 1}, or {REJECTED} for not kept"
+    _must(good.all(), f"{rule!r}: {allowed}; got {slots[~good]}")
+
+
+def _check_memory_in_use(rule: Memory, process: Arrivals) -> None:
+    """What the ledger says against slots that are filled one sample after the other, as on a
+    device."""
+    rounds, count, seed = 20, 40, 5
+    holdings = unroll([count, count], process, rule, rounds, seed)
+    for client in (0, 1):
+        samples = _alone(client, count, seed)
+        arrival, slots = process.rounds(samples), rule.slots(samples)
+        memory: dict[int, int] = {}
+        for t in range(1, rounds + 1):
+            memory |= {
+                int(slots[i]): int(i) for i in np.flatnonzero(arrival == t) if slots[i] != REJECTED
+            }
+            held = np.flatnonzero(holdings.held(t)[client * count : (client + 1) * count])
+            _must(
+                rule.capacity is None or len(held) <= rule.capacity,
+                f"{rule!r} holds {len(held)} in round {t}",
+            )
+            _must(
+                sorted(memory.values()) == held.tolist(),
+                f"{rule!r}: one by one it holds others in round {t}",
+            )
+
+
+def _check_largest_batch(process: Arrivals, count: int, rounds: NDArray[np.int64]) -> None:
+    largest = process.largest_batch(count)
+    _must(
+        isinstance(largest, int | np.integer) and largest >= 0,
+        f"{process!r}.largest_batch: a number ≥ 0",
+    )
+    batches = np.unique(rounds[rounds < FOREVER], return_counts=True)[1]
+    seen = int(batches.max(initial=0))
+    _must(
+        largest == 0 or seen <= largest,
+        f"{process!r} brings {seen} in a round, largest_batch says {largest}",
+    )
+
+
+def _alone(client: int | np.int64, count: int | np.int64, seed: int) -> Samples:
+    return Samples.of(np.array([client]), np.array([count]), seed)
+
+
+def _equal(one: Samples, two: Samples) -> bool:
+    return bool((one.client == two.client).all() and (one.position == two.position).all())
+
+
+def _federations() -> tuple[Holdings, ...]:
+    """A historical and a fresh client, three times: equal stays, unequal stays, bursts."""
+    streams = (Constant(2), Fifo(2)), (Constant(1), Reservoir(3)), (Trace([3, 0, 1, 4]), Fifo(5))
+    return tuple(unroll([6, 20], [Once(), p], [Keep(), r], rounds=8, seed=9) for p, r in streams)
+
+
+def _weights_of_rounds(strategy: Strategy, holdings: Holdings) -> Floats:
+    """All weights of all rounds, the last round first: a round must not need the one before it."""
+    before = deepcopy((holdings.enter, holdings.leave))
+    weights = strategy.weights(holdings)
+    rows = [_row(strategy, weights, t, holdings) for t in range(holdings.rounds, 0, -1)]
+    same = (before[0] == holdings.enter).all() and (before[1] == holdings.leave).all()
+    _must(same, f"{strategy!r} changes the holdings that it is given")
+    return np.array(rows)
+
+
+def _row(strategy: Strategy, weights: Weights, round: int, holdings: Holdings) -> Floats:
+    row = np.asarray(weights(round) if callable(weights) else weights)
+    _must(
+        row.shape == holdings.enter.shape,
+        f"{strategy!r}: one weight a sample; got shape {row.shape}",
+    )
+    _must(
+        row.dtype.kind == "f", f"{strategy!r}: weights are floating-point numbers; got {row.dtype}"
+    )
+    good = np.isfinite(row) & (row >= 0)
+    _must(
+        good.all(),
+        f"{strategy!r}: weights are finite and at least 0; got {row[~good]} in round {round}",
+    )
+    return row
+
+
+def _check_ledger(strategy: Strategy, holdings: Holdings) -> None:
+    """Somebody counts in every round, and shares are shares."""
+    try:
+        ledger = Ledger.weigh(holdings, strategy)
+    except InputError as error:
+        raise AssertionError(f"{strategy!r}: {error}") from error
+    for shares in (ledger.round_shares, ledger.importance, *ledger.client_shares):
+        _must(abs(shares.sum() - 1) < 1e-9, f"{strategy!r}: shares that sum to {shares.sum()}")

@@ -1,0 +1,288 @@
+"""Stopped at any moment and started again, a run ends with the bits of an undisturbed one."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import signal
+import time
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import headwater as hw
+from headwater import files
+from headwater.learning import checkpoint
+
+ROUNDS = 12
+
+
+def clients(seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(60, 4))
+    y = (x[:, 0] > 0).astype(int)
+    test = x[40:], y[40:]
+    return [
+        hw.Client(x[:8], y[:8], test=test),
+        hw.Client(x[8:24], y[8:24], hw.Poisson(1.5), hw.Reservoir(5), test=test),
+        hw.Client(x[24:40], y[24:40], hw.Constant(1), hw.Fifo(3), test=test),
+    ]
+
+
+def model(seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(4, 6), nn.Dropout(0.3), nn.ReLU(), nn.Linear(6, 2))
+
+
+def run(folder=None, start=None, streams=None, **other):
+    """A run with everything in it that is drawn at random."""
+    settings = {
+        "rounds": ROUNDS,
+        "local_steps": 2,
+        "batch_size": 2,
+        "participation": 2,
+        "seed": 3,
+        "workers": 0,
+        "learning_rate": lambda t: 0.3 / t,
+        "test_every": 3,
+        "projection": hw.Ball(5.0),
+    }
+    return hw.simulate(
+        start or model(), streams or clients(), checkpoint=folder, **{**settings, **other}
+    )
+
+
+def same(one, two):
+    return (
+        torch.equal(one.state.parameters, two.state.parameters)
+        and torch.equal(one.state.average, two.state.average)
+        and one.state.round == two.state.round
+        and one.state.weight == two.state.weight
+        and one.history == two.history
+    )
+
+
+@pytest.fixture(scope="module")
+def undisturbed():
+    return run()
+
+
+@pytest.fixture
+def every_round(monkeypatch):
+    """The state is written after every round, not every few seconds."""
+    monkeypatch.setattr(checkpoint, "_SECONDS", 0.0)
+
+
+def stop_after(*rounds):
+    """Ctrl-C when the record of one of these rounds comes."""
+    left = list(rounds)
+
+    def progress(record):
+        if left and record.round == left[0]:
+            left.pop(0)
+            raise KeyboardInterrupt
+
+    return progress
+
+
+def test_a_run_that_is_not_stopped_is_the_same_with_and_without_a_folder(tmp_path, undisturbed):
+    assert same(run(tmp_path), undisturbed)
+
+
+@pytest.mark.parametrize("round", [1, 2, 7, ROUNDS])
+@pytest.mark.parametrize("seconds", [0.0, 1e9])
+def test_stopped_once(tmp_path, undisturbed, monkeypatch, round, seconds):
+    """With a state after every round, or none but the last: then the run begins anew."""
+    monkeypatch.setattr(checkpoint, "_SECONDS", seconds)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, progress=stop_after(round))
+    done = []
+    assert same(run(tmp_path, progress=done.append), undisturbed)
+    assert done[0].round == (
+        round if seconds == 0 else 1
+    )  # the round that was cut short is done again
+
+
+def test_stopped_again_and_again(tmp_path, undisturbed, every_round):
+    progress = stop_after(1, 2, 2, 5, 9, 9, 12)
+    for _ in range(7):
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path, progress=progress)
+    assert same(run(tmp_path), undisturbed)
+
+
+def test_stopped_between_two_states(tmp_path, undisturbed, monkeypatch):
+    """A state now and then: after some rounds, but not after the last ones before the stop."""
+    clock = iter(range(10_000))
+    monkeypatch.setattr(checkpoint, "_SECONDS", 3.5)
+    monkeypatch.setattr(checkpoint.time, "monotonic", lambda: next(clock))
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, progress=stop_after(11))
+    lines = len((tmp_path / "rounds.jsonl").read_text().splitlines())
+    assert 0 < lines < 10
+    assert same(run(tmp_path), undisturbed)
+
+
+def in_a_process(folder, pause):
+    """Fork a child that runs to the end unless it is killed; its number."""
+    child = os.fork()
+    if child:
+        return child
+    torch.set_num_threads(1)
+    try:
+        run(folder, progress=lambda record: time.sleep(pause))
+    finally:
+        os._exit(0)
+
+
+def test_killed_at_random_moments(tmp_path, undisturbed, every_round):
+    """SIGKILL, eight times: while starting, learning, testing or writing; each child gets a little
+    further."""
+    chance, reached = random.Random(7), [0]
+    for _ in range(8):
+        child = in_a_process(tmp_path, pause=0.005)
+        goal = reached[-1] + chance.choice([0, 1, 2])
+        wait_for(lambda goal=goal: rounds_on_disk(tmp_path) >= min(goal, ROUNDS - 1))
+        time.sleep(chance.uniform(0, 0.01))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        reached.append(rounds_on_disk(tmp_path))
+    assert len(set(reached)) > 3
+    assert same(run(tmp_path), undisturbed)
+
+
+def rounds_on_disk(folder):
+    path = folder / "rounds.jsonl"
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def wait_for(condition, patience=60):
+    end = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < end, "the run does not get on"
+        time.sleep(0.001)
+
+
+def test_workers_end_with_the_same_bits_too(tmp_path, every_round):
+    whole = run(workers=2)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, workers=2, progress=stop_after(5))
+    assert same(run(tmp_path, workers=2), whole)
+
+
+def test_a_finished_run_is_read_and_not_run_again(tmp_path, undisturbed):
+    run(tmp_path)
+    done = []
+    assert same(run(tmp_path, progress=done.append), undisturbed)
+    assert done == []
+
+
+def test_the_folder_holds_a_record_a_round(tmp_path, undisturbed):
+    run(tmp_path)
+    lines = (tmp_path / "rounds.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [
+        asdict(record) for record in undisturbed.history
+    ]
+
+
+def test_what_was_written_after_the_last_state_is_dropped(tmp_path, undisturbed, every_round):
+    """A kill between the records and the state leaves lines too many, the last perhaps in half."""
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, progress=stop_after(6))
+    with open(tmp_path / "rounds.jsonl", "a") as file:
+        file.write(json.dumps(asdict(undisturbed.history[5])) + '\n{"round": 7, "lear')
+    assert same(run(tmp_path), undisturbed)
+    assert len((tmp_path / "rounds.jsonl").read_text().splitlines()) == ROUNDS
+
+
+@pytest.mark.parametrize("write", range(1, 9))
+def test_a_full_disk_loses_nothing(tmp_path, undisturbed, every_round, monkeypatch, write):
+    """The n-th write to disk fails; what was there before is whole, and the run goes on from it."""
+    count, real = iter(range(1, 10_000)), os.fsync
+
+    def full(handle):
+        if next(count) == write:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(handle)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            run(tmp_path)
+    assert same(run(tmp_path), undisturbed)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rounds.jsonl", "state.npz"]
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = tmp_path / "a"
+    files.replace(path, b"old")
+
+    def full(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        files.replace(path, b"new" * 1000)
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+OTHER = {
+    "seed": {"seed": 4},
+    "rounds": {"rounds": ROUNDS + 1},
+    "local steps": {"local_steps": 3},
+    "batch size": {"batch_size": 3},
+    "participation": {"participation": None},
+    "learning rate": {"learning_rate": 0.1},
+    "strategy": {"strategy": hw.ByMemory()},
+    "projection": {"projection": hw.Ball(1.0)},
+    "model": {"start": model(seed=1)},
+    "samples": {"streams": clients(seed=1)},
+    "loss": {"loss": lambda output, target: 2 * hw.cross_entropy(output, target)},
+}
+
+
+@pytest.mark.parametrize("what", OTHER)
+def test_the_folder_of_another_run_is_refused_and_left_alone(tmp_path, every_round, what):
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, progress=stop_after(5))
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(hw.InputError, match="other settings"):
+        run(tmp_path, **OTHER[what])
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "text", "zeros"])
+def test_a_damaged_state_is_named_and_nothing_is_overwritten(tmp_path, every_round, damage):
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, progress=stop_after(5))
+    path = tmp_path / "state.npz"
+    whole = path.read_bytes()
+    middle = len(whole) // 2
+    zeroed = whole[:middle] + bytes(200) + whole[middle + 200 :]
+    content = {"cut": whole[:middle], "empty": b"", "text": b"not a state", "zeros": zeroed}[damage]
+    path.write_bytes(content)
+    with pytest.raises(hw.InputError, match=r"state\.npz.*delete the folder"):
+        run(tmp_path)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("damage", ["gone", "short", "text"])
+def test_damaged_records_are_named(tmp_path, every_round, damage):
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, progress=stop_after(5))
+    path = tmp_path / "rounds.jsonl"
+    if damage == "gone":
+        path.unlink()
+    else:
+        lines = path.read_text().splitlines(keepends=True)
+        path.write_text(
+            "".join(lines[:2] if damage == "short" else [*lines[:2], "{not json\n", *lines[3:]])
+        )
+    with pytest.raises(hw.InputError, match=r"rounds\.jsonl"):
+        run(tmp_path)

@@ -1,0 +1,174 @@
+"""Worker processes: they share the work, die with their parent, and when one is killed the run says
+so."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from small_models import KINDS
+
+import headwater as hw
+from headwater.learning.engines import Loop, Sequential, Workers
+from headwater.learning.engines.workers import _balanced
+from headwater.ledger.orders import Plan
+
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/stat").exists(), reason="looks processes up in /proc"
+)
+PATIENCE = 60  # seconds after which a test that hangs is called a failure
+
+
+def work_of(counts, steps=2):
+    return Plan(steps).work(
+        hw.Ledger.of(counts, hw.Once(), hw.Keep(), hw.Uniform(), rounds=1).round(1)
+    )
+
+
+def alive(pid):
+    """Is the process there and not merely waiting for init to clear it away?"""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def gone(pids):
+    deadline = time.monotonic() + PATIENCE
+    while any(alive(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not any(alive(pid) for pid in pids)
+
+
+def outcome_of(call):
+    """What the call returns or raises; fails if it hangs."""
+    answers = []
+
+    def run():
+        try:
+            answers.append(call())
+        except Exception as error:
+            answers.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    assert answers, "hangs"
+    return answers[0]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+@pytest.mark.parametrize("counts", [[24], [20, 4], [1, 1, 1, 21], [4, 4, 4, 4, 4, 4]])
+def test_any_number_of_workers_gives_the_loops_numbers(counts, count):
+    """Also fewer clients than workers."""
+    problem, work = KINDS["network"].problem(), work_of(counts)
+    wanted = Loop(problem).moves(problem.initial(), work, 0.3)
+    with closing(Workers(problem, Sequential, count)) as engine:
+        for _ in range(2):
+            got = engine.moves(problem.initial(), work, 0.3)
+            torch.testing.assert_close(got, wanted, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 8])
+@pytest.mark.parametrize("counts", [[5], [1, 9, 2, 2], [3] * 10])
+def test_clients_are_cut_into_runs_that_cover_everybody_once(counts, parts):
+    edges = _balanced(work_of(counts), parts)
+    assert edges[0] == 0
+    assert edges[-1] == len(counts)
+    assert len(edges) == parts + 1
+    assert edges == sorted(edges)
+
+
+def test_work_is_shared_evenly():
+    edges = _balanced(work_of([10] * 8), 4)
+    assert np.diff(edges).tolist() == [2, 2, 2, 2]
+
+
+def test_closing_leaves_no_process_behind():
+    engine = Workers(KINDS["linear"].problem(), Sequential, 3)
+    pids = [process.pid for process in engine._processes]
+    assert all(alive(pid) for pid in pids)
+    engine.close()
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)  # not even a zombie
+    engine.close()  # twice does no harm
+
+
+def test_engines_can_be_closed_in_any_order():
+    """A worker forked later holds the earlier engine's pipes too; closing must not wait for it."""
+    first, second = (Workers(KINDS["linear"].problem(), Sequential, 2) for _ in range(2))
+    outcome_of(first.close)
+    outcome_of(second.close)
+    assert gone([process.pid for engine in (first, second) for process in engine._processes])
+
+
+@pytest.mark.parametrize("victim", [0, 1, 2])
+def test_a_killed_worker_is_reported(victim):
+    problem, work = KINDS["network"].problem(), work_of([4] * 6)
+    with closing(Workers(problem, Sequential, 3)) as engine:
+        engine.moves(problem.initial(), work, 0.1)
+        os.kill(engine._processes[victim].pid, signal.SIGKILL)
+        error = outcome_of(lambda: engine.moves(problem.initial(), work, 0.1))
+    assert isinstance(error, RuntimeError)
+    assert f"worker {victim} ended with code -9" in str(error)
+    assert gone([process.pid for process in engine._processes])
+
+
+def test_a_workers_own_error_is_passed_on():
+    problem, work = KINDS["linear"].problem(), work_of([12, 12])
+    problem.y[20] = 99  # there is no such class
+    with closing(Workers(problem, Sequential, 2)) as engine:
+        error = outcome_of(lambda: engine.moves(problem.initial(), work, 0.1))
+    assert isinstance(error, RuntimeError)
+    assert "worker 1 failed" in str(error)
+    assert "99 is out of bounds" in str(error)
+
+
+def test_an_interrupted_run_ends_its_workers():
+    problem = KINDS["linear"].problem(torch.float32)
+    before = set(children())
+
+    def interrupt(record):
+        assert len(set(children()) - before) == 2
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        hw.simulate(
+            problem.model,
+            [hw.Client(problem.x, problem.y)] * 2,
+            rounds=3,
+            workers=2,
+            progress=interrupt,
+        )
+    assert set(children()) <= before
+
+
+def children():
+    return [
+        int(pid)
+        for pid in Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
+    ]
+
+
+def test_workers_do_not_outlive_a_killed_parent():
+    problem = KINDS["linear"].problem()
+    ours, theirs = os.pipe()
+    parent = os.fork()
+    if not parent:
+        engine = Workers(problem, Sequential, 3)
+        os.write(theirs, " ".join(str(process.pid) for process in engine._processes).encode())
+        signal.pause()
+    pids = [int(pid) for pid in os.read(ours, 1000).split()]
+    assert len(pids) == 3
+    assert all(alive(pid) for pid in pids)
+    os.kill(parent, signal.SIGKILL)
+    os.waitpid(parent, 0)
+    assert gone(pids)
+    os.close(ours)
+    os.close(theirs)

@@ -1,0 +1,92 @@
+"""What an import brings along: the content-free side is there without PyTorch, and names mean one
+thing."""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import headwater
+
+HEAVY = ["torch", "matplotlib", "typer", "rich", "pydantic", "pooch", "cvxpy", "flwr"]
+CONTENT_FREE = ["errors", "randomness", "files", "ledger", "planner", "fleet"]  # rooms and modules
+CONTENT_FREE_NAMES = [
+    "Once",
+    "Constant",
+    "Poisson",
+    "Trace",
+    "Window",
+    "Keep",
+    "Fifo",
+    "Reservoir",
+    "Uniform",
+    "Historical",
+    "Fresh",
+    "ByMemory",
+    "Share",
+    "Importance",
+    "Given",
+    "Optimal",
+    "Ledger",
+    "Holdings",
+    "unroll",
+    "optimal_importance",
+    "bound",
+    "InputError",
+]
+
+
+def loaded_after(statements):
+    """Which heavy packages a fresh interpreter has loaded after these statements."""
+    report = (
+        f"import sys, json; print(json.dumps([name for name in {HEAVY} if name in sys.modules]))"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", f"{statements}\n{report}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(answer.stdout)
+
+
+def test_importing_headwater_loads_nothing_heavy():
+    assert loaded_after("import headwater") == []
+
+
+def test_the_content_free_modules_load_nothing_heavy():
+    names = [
+        module.name
+        for module in pkgutil.walk_packages(headwater.__path__, "headwater.")
+        if module.name.split(".")[1] in CONTENT_FREE
+    ]
+    assert len(names) > 20
+    assert loaded_after("\n".join(f"import {name}" for name in names)) == []
+
+
+def test_the_ledger_is_built_without_torch():
+    names = ", ".join(f"hw.{name}" for name in CONTENT_FREE_NAMES)
+    work = "hw.Ledger.of([4], hw.Once(), hw.Keep(), hw.Optimal(ratio=0.1), 3).variability"
+    assert loaded_after(f"import headwater as hw\n{names}\n{work}") == []
+
+
+def test_no_module_is_called_like_a_name_of_the_package():
+    """The import of a submodule binds its name in the package, and would hide the function of that
+    name."""
+    modules = {module.name for module in pkgutil.iter_modules(headwater.__path__)}
+    assert len(modules) > 8
+    assert not modules & set(headwater.__all__)
+
+
+def test_every_name_of_the_package_is_there():
+    assert all(getattr(headwater, name).__name__ == name for name in headwater.__all__)
+
+
+def test_unknown_names_are_an_attribute_error():
+    with pytest.raises(AttributeError, match="attribute simulat"):
+        headwater.simulat  # noqa: B018
+    assert set(headwater.__all__) <= set(dir(headwater))
