@@ -23,12 +23,12 @@ from headwater.learning.evaluation import evaluate
 from headwater.learning.federation import Federation
 from headwater.learning.problem import Problem, chunks
 from headwater.ledger.ledger import Ledger
-from headwater.ledger.orders import Plan, Work
+from headwater.ledger.orders import LocalWork, Orders
 from headwater.ledger.strategies import Uniform
 
-Round = Callable[[Work], None]
+Round = Callable[[Orders], None]
 TASK = Cifar10Task.defaults
-PLAN = Plan(TASK.local_steps, TASK.batch_size)
+PLAN = LocalWork(TASK.local_steps, TASK.batch_size)
 
 
 def seconds(do: Callable[[], object]) -> float:
@@ -56,12 +56,12 @@ def beside_the_rounds(
 
 def headwater(problem: Problem, ledger: Ledger) -> Round:
     """A round as the learner does it."""
-    engine = choose(problem, PLAN.work(ledger.round(1)), workers=0)
+    engine = choose(problem, PLAN.orders(ledger.round(1)), workers=0)
     state = State.start(problem.initial())
 
-    def round(work: Work) -> None:
+    def round(orders: Orders) -> None:
         nonlocal state
-        state, _ = step(state, work, float(ledger.round_shares[work.number - 1]), engine, 0.1)
+        state, _ = step(state, orders, float(ledger.round_shares[orders.number - 1]), engine, 0.1)
 
     return round
 
@@ -70,8 +70,8 @@ def plain_sgd(problem: Problem, model: nn.Module, batch: int) -> Round:
     """Mini-batches of the same samples, one after the other, without a federation."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
 
-    def round(work: Work) -> None:
-        rows = problem.where(work.samples[0])
+    def round(orders: Orders) -> None:
+        rows = problem.where(orders.samples[0])
         assert isinstance(rows, torch.Tensor)
         for piece in chunks(len(rows), batch):
             x, y = problem.take(rows[piece])
@@ -97,13 +97,13 @@ def measure(data_dir: Path | None, historical: float, rounds: int) -> list[str]:
     times: dict[str, list[float]] = {name: [] for name in contenders}
     middle = TASK.rounds // 2
     for number in range(middle, middle + rounds):
-        work = PLAN.work(ledger.round(number))
+        orders = PLAN.orders(ledger.round(number))
         for name, round in contenders.items():
-            times[name].append(seconds(partial(round, work)))
+            times[name].append(seconds(partial(round, orders)))
     medians = {name: statistics.median(of) for name, of in times.items()}
     whole = sum(beside.values()) + TASK.rounds * medians["Headwater"]
     return [
-        f"T = {TASK.rounds}, E = {TASK.local_steps}, K = {TASK.batch_size}, {work.samples.size} "
+        f"T = {TASK.rounds}, E = {TASK.local_steps}, K = {TASK.batch_size}, {orders.samples.size} "
         "samples a round:",
         *(
             f"{name}: {1e3 * m:.0f} ms, Headwater takes {medians['Headwater'] / m:.2f}×"

@@ -15,7 +15,7 @@ class Point:
         hidden: units of the hidden layer; 0: logistic regression.
         batch: of a local step; None: the whole memory. steps: local steps, E.
         arriving: new samples a round into a memory of ``capacity``; 0: all are there from the
-        beginning.
+            beginning.
     """
 
     clients: int

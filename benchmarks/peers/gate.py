@@ -26,10 +26,10 @@ class Gate:
 
     Args:
         parameters: gives the present model's arrays, in PyTorch's order and layout; called only to
-        save them.
+            save them.
         packages: whose versions are reported.
         rows: of a runner that draws its own mini-batches: the rows of the last round, clients ×
-        steps × batch.
+            steps × batch.
     """
 
     def __init__(

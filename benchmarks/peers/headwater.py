@@ -17,7 +17,7 @@ import headwater as hw
 from benchmarks import jobs, networks
 from benchmarks.peers.gate import Finished, Gate
 from benchmarks.workloads import Role, Streams, Workload
-from headwater.ledger.orders import Plan
+from headwater.ledger.orders import LocalWork
 
 PLENTY = 10_000
 SEED = 0
@@ -50,10 +50,10 @@ def batch_of(workload: Workload) -> int | None:
 
 def drawn(workload: Workload, run: hw.Run) -> np.ndarray:
     """The rows that the clients took in the last round of a run: clients × steps × batch."""
-    work = Plan(workload.steps, batch_of(workload), seed=SEED).work(
+    orders = LocalWork(workload.steps, batch_of(workload), seed=SEED).orders(
         run.ledger.round(len(run.history))
     )
-    return work.samples.reshape(workload.steps, workload.clients, workload.batch).swapaxes(0, 1)
+    return orders.samples.reshape(workload.steps, workload.clients, workload.batch).swapaxes(0, 1)
 
 
 def main() -> None:

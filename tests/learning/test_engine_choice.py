@@ -12,12 +12,12 @@ from torch import nn
 import headwater as hw
 from headwater.learning.engines import Batched, Fused, Lockstep, Loop, Sequential, Workers, choose
 from headwater.learning.engines.choice import operations
-from headwater.ledger.orders import Plan
+from headwater.ledger.orders import LocalWork
 
 
 def work_of(clients=3, steps=1):
     counts = [24 // clients] * clients
-    return Plan(steps).work(
+    return LocalWork(steps).orders(
         hw.Ledger.of(counts, hw.Once(), hw.Keep(), hw.Uniform(), rounds=1).round(1)
     )
 
@@ -111,24 +111,24 @@ def test_an_impossible_number_of_workers_is_refused(count):
 
 def test_a_small_round_stays_in_this_process_and_a_large_one_is_spread_over_the_cores(monkeypatch):
     monkeypatch.setattr("headwater.learning.engines.choice.cores", lambda: 3)
-    problem, work = Kind(wide).problem(torch.float32), work_of(steps=2)
-    with closing(choose(problem, work)) as small:
+    problem, orders = Kind(wide).problem(torch.float32), work_of(steps=2)
+    with closing(choose(problem, orders)) as small:
         assert type(small) is Sequential
     monkeypatch.setattr(
         "headwater.learning.engines.choice._WORTH_A_PROCESS",
-        operations(problem) * work.samples.size,
+        operations(problem) * orders.samples.size,
     )
-    with closing(choose(problem, work)) as large:
+    with closing(choose(problem, orders)) as large:
         assert type(large) is Workers
         assert len(large._processes) == 3
-    with closing(choose(problem, work, workers=0)) as none:
+    with closing(choose(problem, orders, workers=0)) as none:
         assert type(none) is Sequential
-    with closing(choose(problem, work, "loop")) as specification:
+    with closing(choose(problem, orders, "loop")) as specification:
         assert type(specification) is Loop
     with closing(choose(problem, work_of(clients=1, steps=2))) as lonely:
         assert type(lonely) is Sequential
     monkeypatch.setattr("headwater.learning.engines.choice.cores", lambda: 1)
-    with closing(choose(problem, work)) as single:
+    with closing(choose(problem, orders)) as single:
         assert type(single) is Sequential
 
 

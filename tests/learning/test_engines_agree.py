@@ -21,7 +21,7 @@ from headwater.learning.engines import Batched, Fused, Lockstep, Loop, Sequentia
 from headwater.learning.engines.groups import groups
 from headwater.learning.federation import Federation
 from headwater.learning.problem import Problem
-from headwater.ledger.orders import Plan
+from headwater.ledger.orders import LocalWork
 
 RATE = 0.3
 
@@ -56,11 +56,11 @@ def engines(problem, steps, batchable=True):
         yield Fused(problem, chunk=3)
 
 
-def after_rounds(engine, problem, works, rate=RATE):
+def after_rounds(engine, problem, all_orders, rate=RATE):
     """θ after these rounds, with E local steps each."""
     state = State.start(problem.initial())
-    for work in works:
-        state, _ = step(state, work, 0.25, engine, rate)
+    for orders in all_orders:
+        state, _ = step(state, orders, 0.25, engine, rate)
     return state.parameters
 
 
@@ -69,12 +69,12 @@ def after_rounds(engine, problem, works, rate=RATE):
 @pytest.mark.parametrize("name", KINDS)
 def test_all_kinds_of_models_in_double_precision(name, steps, batch):
     problem = KINDS[name].problem()
-    works = list(Plan(steps, batch, seed=1).follow(some_ledger()))
-    wanted = after_rounds(Loop(problem), problem, works)
+    all_orders = list(LocalWork(steps, batch, seed=1).follow(some_ledger()))
+    wanted = after_rounds(Loop(problem), problem, all_orders)
     assert (wanted - problem.initial()).norm() > 1e-3
     for engine in engines(problem, steps, KINDS[name].batchable):
         with closing(engine):
-            got = after_rounds(engine, problem, works)
+            got = after_rounds(engine, problem, all_orders)
         torch.testing.assert_close(
             got, wanted, rtol=0, atol=1e-10, msg=lambda m, e=engine: f"{type(e).__name__}: {m}"
         )
@@ -84,11 +84,11 @@ def test_all_kinds_of_models_in_double_precision(name, steps, batch):
 @pytest.mark.parametrize("name", ["linear", "network", "convolution", "channels last", "recurrent"])
 def test_single_precision(name, steps):
     problem = KINDS[name].problem(torch.float32)
-    works = list(Plan(steps, 3, seed=2).follow(some_ledger()))
-    wanted = after_rounds(Loop(problem), problem, works)
+    all_orders = list(LocalWork(steps, 3, seed=2).follow(some_ledger()))
+    wanted = after_rounds(Loop(problem), problem, all_orders)
     for engine in engines(problem, steps, KINDS[name].batchable):
         with closing(engine):
-            got = after_rounds(engine, problem, works)
+            got = after_rounds(engine, problem, all_orders)
         torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-5)
 
 
@@ -105,28 +105,30 @@ def strategies(clients):
 @given(settings_of_a_ledger(most_clients=5), st.data())
 def test_all_strategies_memories_and_batches(setting, data):
     strategy = data.draw(strategies(len(setting.counts)))
-    plan = Plan(
+    local_work = LocalWork(
         local_steps=data.draw(st.sampled_from([1, 2, 3])),
         batch_size=data.draw(st.sampled_from([None, 1, 2, 4])),
         participation=data.draw(st.sampled_from([None, None, 0.5, 2])),
         seed=setting.seed,
     )
     try:
-        works = list(plan.follow(hw.Ledger.weigh(setting.holdings(), strategy)))
+        all_orders = list(local_work.follow(hw.Ledger.weigh(setting.holdings(), strategy)))
     except hw.InputError:
         return  # nobody counts in some round: the tests of the ledger are about that
     torch.manual_seed(0)
     count = sum(setting.counts)
     x, y = torch.randn(count, 5, dtype=torch.float64), torch.randint(0, 4, (count,))
     problem = Problem(KINDS["network"].model().double(), x, y)
-    wanted = after_rounds(Loop(problem), problem, works)
+    wanted = after_rounds(Loop(problem), problem, all_orders)
     fast = [
         Sequential(problem),
         Batched(problem),
-        *([Fused(problem)] if plan.local_steps == 1 else []),
+        *([Fused(problem)] if local_work.local_steps == 1 else []),
     ]
     for engine in fast:
-        torch.testing.assert_close(after_rounds(engine, problem, works), wanted, rtol=0, atol=1e-10)
+        torch.testing.assert_close(
+            after_rounds(engine, problem, all_orders), wanted, rtol=0, atol=1e-10
+        )
 
 
 def test_rows_of_a_common_tensor_are_the_same_as_samples_in_order():
@@ -136,11 +138,11 @@ def test_rows_of_a_common_tensor_are_the_same_as_samples_in_order():
     x, y = torch.empty_like(problem.x), torch.empty_like(problem.y)
     x[order], y[order] = problem.x, problem.y
     scattered = Problem(problem.model, x, y, rows=order)
-    works = list(Plan(1, 3).follow(some_ledger()))
-    wanted = after_rounds(Loop(problem), problem, works)
+    all_orders = list(LocalWork(1, 3).follow(some_ledger()))
+    wanted = after_rounds(Loop(problem), problem, all_orders)
     for engine in (Loop, Fused, Lockstep, Batched, Sequential):
         torch.testing.assert_close(
-            after_rounds(engine(scattered), problem, works), wanted, rtol=0, atol=1e-10
+            after_rounds(engine(scattered), problem, all_orders), wanted, rtol=0, atol=1e-10
         )
 
 
@@ -149,10 +151,10 @@ def test_groups_of_clients_that_step_together(monkeypatch, rows):
     monkeypatch.setattr("headwater.learning.engines.lockstep._ROWS", rows)
     monkeypatch.setattr("headwater.learning.engines.lockstep._NUMBERS", 0)
     problem = KINDS["network"].problem()
-    works = list(Plan(3, None).follow(some_ledger()))
-    wanted = after_rounds(Loop(problem), problem, works)
+    all_orders = list(LocalWork(3, None).follow(some_ledger()))
+    wanted = after_rounds(Loop(problem), problem, all_orders)
     torch.testing.assert_close(
-        after_rounds(Lockstep(problem), problem, works), wanted, rtol=0, atol=1e-10
+        after_rounds(Lockstep(problem), problem, all_orders), wanted, rtol=0, atol=1e-10
     )
 
 
@@ -170,29 +172,33 @@ class Sometimes(nn.Module):
 def test_a_layer_that_is_not_used_in_every_step():
     problem = Kind(Sometimes).problem()
     ledger = hw.Ledger.of([24], hw.Once(), hw.Keep(), hw.Uniform(), rounds=3)
-    works = list(Plan(6, 3, seed=1).follow(ledger))
-    used = [float(problem.x[torch.from_numpy(s)].sum()) > 0 for work in works for s in work.samples]
+    all_orders = list(LocalWork(6, 3, seed=1).follow(ledger))
+    used = [
+        float(problem.x[torch.from_numpy(s)].sum()) > 0
+        for orders in all_orders
+        for s in orders.samples
+    ]
     assert len(set(used)) == 2
-    wanted = after_rounds(Loop(problem), problem, works)
+    wanted = after_rounds(Loop(problem), problem, all_orders)
     torch.testing.assert_close(
-        after_rounds(Lockstep(problem), problem, works), wanted, rtol=0, atol=1e-10
+        after_rounds(Lockstep(problem), problem, all_orders), wanted, rtol=0, atol=1e-10
     )
 
 
 def test_a_client_with_a_large_batch_does_not_make_the_others_large():
     ledger = hw.Ledger.of([1] * 20 + [400], hw.Once(), hw.Keep(), hw.Uniform(), rounds=1)
-    found = list(groups(Plan(1).work(ledger.round(1)), lambda sizes: sizes, 384))
+    found = list(groups(LocalWork(1).orders(ledger.round(1)), lambda sizes: sizes, 384))
     assert [group.columns.shape for group in found] == [(20, 1), (1, 400)]
 
 
 def test_groups_of_clients_that_do_not_fit_into_memory_together(monkeypatch):
     problem = KINDS["network"].problem()
-    works = list(Plan(2, None).follow(some_ledger()))
-    wanted = after_rounds(Loop(problem), problem, works)
+    all_orders = list(LocalWork(2, None).follow(some_ledger()))
+    wanted = after_rounds(Loop(problem), problem, all_orders)
     for room in (1, 1000, 3000):
         monkeypatch.setattr("headwater.learning.engines.batched._ELEMENTS", room)
         torch.testing.assert_close(
-            after_rounds(Batched(problem), problem, works), wanted, rtol=0, atol=1e-10
+            after_rounds(Batched(problem), problem, all_orders), wanted, rtol=0, atol=1e-10
         )
 
 
@@ -203,9 +209,9 @@ def dropping():
 @pytest.mark.parametrize("steps", [1, 2])
 def test_dropout_draws_the_same_in_every_engine_that_takes_it(steps):
     problem = Kind(dropping).problem()
-    works = list(Plan(steps, 3).follow(some_ledger()))
+    all_orders = list(LocalWork(steps, 3).follow(some_ledger()))
     torch.manual_seed(1)
-    wanted = after_rounds(Loop(problem), problem, works)
+    wanted = after_rounds(Loop(problem), problem, all_orders)
     for make in (
         lambda: Sequential(problem),
         lambda: Workers(problem, Sequential, 2),
@@ -214,7 +220,7 @@ def test_dropout_draws_the_same_in_every_engine_that_takes_it(steps):
         torch.manual_seed(99)  # the surroundings' draws must not matter
         with closing(make()) as engine:
             torch.testing.assert_close(
-                after_rounds(engine, problem, works), wanted, rtol=0, atol=1e-10
+                after_rounds(engine, problem, all_orders), wanted, rtol=0, atol=1e-10
             )
 
 
@@ -224,7 +230,9 @@ def test_dropout_draws_anew_for_every_round_client_and_step():
     problem = Problem(dropping().double(), x, y)
     ledger = hw.Ledger.of([2, 2, 2], hw.Once(), hw.Keep(), hw.Uniform(), rounds=2)
     moves = [
-        Loop(problem).moves(problem.initial(), Plan(1).work(ledger.round(t)).part(k, k + 1), RATE)
+        Loop(problem).moves(
+            problem.initial(), LocalWork(1).orders(ledger.round(t)).part(k, k + 1), RATE
+        )
         for t in (1, 2)
         for k in range(3)
     ]

@@ -18,7 +18,7 @@ from small_models import KINDS
 import headwater as hw
 from headwater.learning.engines import Loop, Sequential, Workers
 from headwater.learning.engines.workers import _balanced
-from headwater.ledger.orders import Plan
+from headwater.ledger.orders import LocalWork
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/stat").exists(), reason="looks processes up in /proc"
@@ -27,7 +27,7 @@ PATIENCE = 60  # seconds after which a test that hangs is called a failure
 
 
 def work_of(counts, steps=2):
-    return Plan(steps).work(
+    return LocalWork(steps).orders(
         hw.Ledger.of(counts, hw.Once(), hw.Keep(), hw.Uniform(), rounds=1).round(1)
     )
 
@@ -68,11 +68,11 @@ def outcome_of(call):
 @pytest.mark.parametrize("counts", [[24], [20, 4], [1, 1, 1, 21], [4, 4, 4, 4, 4, 4]])
 def test_any_number_of_workers_gives_the_loops_numbers(counts, count):
     """Also fewer clients than workers."""
-    problem, work = KINDS["network"].problem(), work_of(counts)
-    wanted = Loop(problem).moves(problem.initial(), work, 0.3)
+    problem, orders = KINDS["network"].problem(), work_of(counts)
+    wanted = Loop(problem).moves(problem.initial(), orders, 0.3)
     with closing(Workers(problem, Sequential, count)) as engine:
         for _ in range(2):
-            got = engine.moves(problem.initial(), work, 0.3)
+            got = engine.moves(problem.initial(), orders, 0.3)
             torch.testing.assert_close(got, wanted, rtol=0, atol=1e-12)
 
 
@@ -110,21 +110,21 @@ def test_engines_can_be_closed_in_any_order():
 
 @pytest.mark.parametrize("victim", [0, 1, 2])
 def test_a_killed_worker_is_reported(victim):
-    problem, work = KINDS["network"].problem(), work_of([4] * 6)
+    problem, orders = KINDS["network"].problem(), work_of([4] * 6)
     with closing(Workers(problem, Sequential, 3)) as engine:
-        engine.moves(problem.initial(), work, 0.1)
+        engine.moves(problem.initial(), orders, 0.1)
         os.kill(engine._processes[victim].pid, signal.SIGKILL)
-        error = outcome_of(lambda: engine.moves(problem.initial(), work, 0.1))
+        error = outcome_of(lambda: engine.moves(problem.initial(), orders, 0.1))
     assert isinstance(error, RuntimeError)
     assert f"worker {victim} ended with code -9" in str(error)
     assert gone([process.pid for process in engine._processes])
 
 
 def test_a_workers_own_error_is_passed_on():
-    problem, work = KINDS["linear"].problem(), work_of([12, 12])
+    problem, orders = KINDS["linear"].problem(), work_of([12, 12])
     problem.y[20] = 99  # there is no such class
     with closing(Workers(problem, Sequential, 2)) as engine:
-        error = outcome_of(lambda: engine.moves(problem.initial(), work, 0.1))
+        error = outcome_of(lambda: engine.moves(problem.initial(), orders, 0.1))
     assert isinstance(error, RuntimeError)
     assert "worker 1 failed" in str(error)
     assert "99 is out of bounds" in str(error)

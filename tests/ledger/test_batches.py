@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import headwater as hw
-from headwater.ledger.orders import Plan, without_replacement
+from headwater.ledger.orders import LocalWork, without_replacement
 
 SEEDS = st.integers(0, 99)
 
@@ -24,10 +24,10 @@ def ledger_of(counts, rounds=3, strategy=None):
     return hw.Ledger.of(counts, hw.Once(), hw.Keep(), strategy or hw.ByMemory(), rounds)
 
 
-def batches_of(work, k):
+def batches_of(orders, k):
     """The batches of the k-th client, one a local step."""
-    mine = slice(work.offsets[k], work.offsets[k + 1])
-    return work.samples[:, mine], work.coefficients[:, mine]
+    mine = slice(orders.offsets[k], orders.offsets[k + 1])
+    return orders.samples[:, mine], orders.coefficients[:, mine]
 
 
 @pytest.mark.parametrize(("size", "batch"), [(n, k) for n in range(1, 7) for k in range(1, n + 1)])
@@ -53,15 +53,15 @@ def test_every_subset_is_equally_likely_exactly(size, batch):
 def test_batches_have_the_right_size_come_from_memory_and_repeat_nothing(counts, size, steps, seed):
     ledger = ledger_of(counts)
     for round in ledger.rounds():
-        work = Plan(steps, size, seed=seed).work(round)
+        orders = LocalWork(steps, size, seed=seed).orders(round)
         assert (
-            work.samples.shape
-            == work.coefficients.shape
+            orders.samples.shape
+            == orders.coefficients.shape
             == (steps, sum(min(size, n) for n in counts))
         )
-        np.testing.assert_array_equal(work.shares, round.shares)
+        np.testing.assert_array_equal(orders.shares, round.shares)
         for k, n in enumerate(counts):
-            samples, coefficients = batches_of(work, k)
+            samples, coefficients = batches_of(orders, k)
             assert samples.shape == (steps, min(size, n))
             assert all(len(set(row)) == len(row) for row in samples.tolist())
             assert samples.min() >= ledger.holdings.offsets[k]
@@ -72,11 +72,11 @@ def test_batches_have_the_right_size_come_from_memory_and_repeat_nothing(counts,
 def test_draws_of_many_rounds_choose_every_subset_equally_often():
     """The draws themselves, not a grid: 2,500 rounds of two clients with two steps, batches of 2 of
     4."""
-    ledger, plan = ledger_of([4, 4], rounds=2500), Plan(2, 2, seed=1)
+    ledger, local_work = ledger_of([4, 4], rounds=2500), LocalWork(2, 2, seed=1)
     seen = Counter()
-    for work in plan.follow(ledger):
+    for orders in local_work.follow(ledger):
         for k in range(2):
-            for step, row in enumerate(batches_of(work, k)[0].tolist()):
+            for step, row in enumerate(batches_of(orders, k)[0].tolist()):
                 seen[k, step, tuple(sorted(row))] += 1
     assert len(seen) == 2 * 2 * comb(4, 2)
     assert stats.chisquare(list(seen.values())).pvalue > 1e-3
@@ -85,12 +85,12 @@ def test_draws_of_many_rounds_choose_every_subset_equally_often():
 def test_steps_and_clients_draw_independently():
     """Pairs of batches: of two steps of a client, and of two clients in a step, all 36 pairs
     equally often."""
-    ledger, plan = ledger_of([4, 4], rounds=3600), Plan(2, 2, seed=5)
+    ledger, local_work = ledger_of([4, 4], rounds=3600), LocalWork(2, 2, seed=5)
     steps, clients = Counter(), Counter()
-    for work in plan.follow(ledger):
-        first, second = (tuple(sorted(row)) for row in batches_of(work, 0)[0].tolist())
+    for orders in local_work.follow(ledger):
+        first, second = (tuple(sorted(row)) for row in batches_of(orders, 0)[0].tolist())
         steps[first, second] += 1
-        clients[first, tuple(sorted(batches_of(work, 1)[0][0].tolist()))] += 1
+        clients[first, tuple(sorted(batches_of(orders, 1)[0][0].tolist()))] += 1
     for pairs in (steps, clients):
         assert len(pairs) == 36
         assert stats.chisquare(list(pairs.values())).pvalue > 1e-3
@@ -118,7 +118,9 @@ def coefficients_of_every_subset(ledger, batch):
     """The coefficients that the plan gives to each batch that it ever draws."""
     found = {}
     for seed in range(400):
-        samples, coefficients = batches_of(Plan(1, batch, seed=seed).work(ledger.round(1)), 0)
+        samples, coefficients = batches_of(
+            LocalWork(1, batch, seed=seed).orders(ledger.round(1)), 0
+        )
         order = np.argsort(samples[0])
         found[tuple(samples[0][order].tolist())] = coefficients[0][order]
     return found
@@ -127,15 +129,15 @@ def coefficients_of_every_subset(ledger, batch):
 def test_a_batch_as_large_as_the_memory_is_the_memory():
     ledger = ledger_of([3, 5], strategy=hw.Given([1, 2, 3, 1, 1, 1, 1, 4]))
     for size in (None, 5, 99):
-        work = Plan(2, size).work(ledger.round(1))
-        assert work.samples.tolist() == [list(range(8))] * 2
+        orders = LocalWork(2, size).orders(ledger.round(1))
+        assert orders.samples.tolist() == [list(range(8))] * 2
         np.testing.assert_allclose(
-            work.coefficients[1], [1 / 6, 2 / 6, 3 / 6, 1 / 8, 1 / 8, 1 / 8, 1 / 8, 4 / 8]
+            orders.coefficients[1], [1 / 6, 2 / 6, 3 / 6, 1 / 8, 1 / 8, 1 / 8, 1 / 8, 4 / 8]
         )
 
 
 def test_a_clients_batches_do_not_depend_on_who_else_is_there():
-    plan = Plan(3, 2, seed=7)
+    local_work = LocalWork(3, 2, seed=7)
     full = ledger_of([9, 6, 8, 3])
     some = hw.Ledger.of(
         [9, 6, 8, 3],
@@ -144,33 +146,35 @@ def test_a_clients_batches_do_not_depend_on_who_else_is_there():
         hw.ByMemory(),
         rounds=3,
     )
-    everyone, without = (plan.work(ledger.round(1)) for ledger in (full, some))
+    everyone, without = (local_work.orders(ledger.round(1)) for ledger in (full, some))
     assert without.clients.tolist() == [1, 2]
     for k, client in enumerate(without.clients):
         np.testing.assert_array_equal(batches_of(without, k)[0], batches_of(everyone, client)[0])
-    fewer = plan.work(ledger_of([9, 6]).round(1))
+    fewer = local_work.orders(ledger_of([9, 6]).round(1))
     np.testing.assert_array_equal(batches_of(fewer, 1)[0], batches_of(everyone, 1)[0])
 
 
 def test_the_same_round_draws_the_same_and_another_draws_anew():
-    ledger, plan = ledger_of([40], rounds=4), Plan(1, 5, seed=3)
-    works = list(plan.follow(ledger))
-    assert len({tuple(w.samples[0].tolist()) for w in works}) == 4
-    for work in works:
-        np.testing.assert_array_equal(work.samples, plan.work(ledger.round(work.number)).samples)
-    later = list(plan.follow(ledger, first=3))
+    ledger, local_work = ledger_of([40], rounds=4), LocalWork(1, 5, seed=3)
+    all_orders = list(local_work.follow(ledger))
+    assert len({tuple(w.samples[0].tolist()) for w in all_orders}) == 4
+    for orders in all_orders:
+        np.testing.assert_array_equal(
+            orders.samples, local_work.orders(ledger.round(orders.number)).samples
+        )
+    later = list(local_work.follow(ledger, first=3))
     assert [w.number for w in later] == [3, 4]
-    np.testing.assert_array_equal(later[0].samples, works[2].samples)
+    np.testing.assert_array_equal(later[0].samples, all_orders[2].samples)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=6), st.data())
 def test_a_part_of_the_work_is_the_work_of_some_clients(counts, data):
-    work = Plan(2, 3).work(ledger_of(counts).round(1))
+    orders = LocalWork(2, 3).orders(ledger_of(counts).round(1))
     first = data.draw(st.integers(0, len(counts) - 1))
     last = data.draw(st.integers(first + 1, len(counts)))
-    part = work.part(first, last)
-    assert part.clients.tolist() == work.clients[first:last].tolist()
+    part = orders.part(first, last)
+    assert part.clients.tolist() == orders.clients[first:last].tolist()
     for k in range(last - first):
-        for mine, theirs in zip(batches_of(part, k), batches_of(work, first + k), strict=True):
+        for mine, theirs in zip(batches_of(part, k), batches_of(orders, first + k), strict=True):
             np.testing.assert_array_equal(mine, theirs)

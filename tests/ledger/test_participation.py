@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.ledger.ledger import Round
-from headwater.ledger.orders import Plan, inclusion, select
+from headwater.ledger.orders import LocalWork, inclusion, select
 
 
 def round_with(shares, number=1):
@@ -100,14 +100,14 @@ def test_everyone_counts_their_share_in_expectation_over_real_draws():
     [(0.5, 5), (0.41, 5), (0.1, 1), (0.01, 1), (0.99, 10), (1, 1), (3, 3), (50, 10)],
 )
 def test_a_number_or_a_fraction_rounded_up(participation, clients):
-    work = Plan(participation=participation).work(round_with(np.ones(10)))
-    assert len(work.clients) == clients
+    orders = LocalWork(participation=participation).orders(round_with(np.ones(10)))
+    assert len(orders.clients) == clients
 
 
 def test_everyone_is_everyone():
     round = round_with([1, 2, 3])
     assert select(round, 3, seed=0) is round
-    assert Plan(participation=None).work(round).shares.tolist() == round.shares.tolist()
+    assert LocalWork(participation=None).orders(round).shares.tolist() == round.shares.tolist()
 
 
 def test_streams_flow_on_at_clients_that_are_not_chosen():
@@ -115,15 +115,18 @@ def test_streams_flow_on_at_clients_that_are_not_chosen():
     less."""
     kinds = [hw.Once(), hw.Constant(2), hw.Constant(2)], [hw.Keep(), hw.Fifo(2), hw.Fifo(2)]
     ledger = hw.Ledger.of([4, 12, 12], *kinds, hw.Uniform(), rounds=6)
-    for round, work in zip(
-        ledger.rounds(), Plan(participation=2, seed=1).follow(ledger), strict=True
+    for round, orders in zip(
+        ledger.rounds(), LocalWork(participation=2, seed=1).follow(ledger), strict=True
     ):
         held = {
             c: round.samples[round.offsets[k] : round.offsets[k + 1]].tolist()
             for k, c in enumerate(round.clients)
         }
-        for k, client in enumerate(work.clients):
-            assert work.samples[0, work.offsets[k] : work.offsets[k + 1]].tolist() == held[client]
+        for k, client in enumerate(orders.clients):
+            assert (
+                orders.samples[0, orders.offsets[k] : orders.offsets[k + 1]].tolist()
+                == held[client]
+            )
 
 
 def test_a_choice_depends_on_seed_and_round_only():
@@ -140,11 +143,11 @@ def test_a_choice_depends_on_seed_and_round_only():
 def test_the_same_clients_do_not_always_come_together():
     """With equal shares all pairs of clients meet: a comb over a fixed order would know only a few
     cohorts."""
-    plan = Plan(participation=2, seed=0)
+    local_work = LocalWork(participation=2, seed=0)
     equal = round_with(np.ones(6))
-    pairs = {tuple(plan.work(replace(equal, number=t)).clients) for t in range(1, 301)}
+    pairs = {tuple(local_work.orders(replace(equal, number=t)).clients) for t in range(1, 301)}
     assert len(pairs) == 15
 
 
 def test_one_as_a_fraction_is_everybody():
-    assert len(Plan(participation=1.0).work(round_with(np.ones(7))).clients) == 7
+    assert len(LocalWork(participation=1.0).orders(round_with(np.ones(7))).clients) == 7

@@ -178,7 +178,7 @@ def parse_rates(text: str, grid: Sequence[float], option: str) -> list[float]:
 
 def check_setup(setup: Any, seeds: int) -> None:
     """Refuse settings that cannot be, by the names of their options."""
-    from headwater.ledger.orders import Plan
+    from headwater.ledger.orders import LocalWork
 
     if not 0 < setup.historical < 1:
         raise InputError(f"--historical: a fraction between 0 and 1; got {setup.historical:g}")
@@ -186,4 +186,4 @@ def check_setup(setup: Any, seeds: int) -> None:
         raise InputError(f"--rounds: at least 1; got {setup.rounds}")
     if seeds < 1:
         raise InputError(f"--seeds: at least 1; got {seeds}")
-    Plan(setup.local_steps, setup.batch_size)
+    LocalWork(setup.local_steps, setup.batch_size)

@@ -35,7 +35,7 @@ class Experiment:
 
     Attributes:
         folder: of the run: settings, and for each cell its rounds, models, and what a killed one
-        needs to go on.
+            needs to go on.
         kept: a second folder, for the little that is worth keeping: results, and the rounds in
             which a cell was tested. None: everything is in the run's folder.
     """

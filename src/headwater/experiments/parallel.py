@@ -34,7 +34,7 @@ def run_cells(
         experiment: where they belong.
         cells: what to run.
         watch: called several times a second with the rounds done by each cell and the cells just
-        finished.
+            finished.
         processes: how many cells at once; None: one a core.
     """
     results = [experiment.result(cell) for cell in cells]

@@ -32,7 +32,7 @@ class Outlook:
         fresh: does its memory change from round to round?
         memory: how many samples it holds on average.
         noise: v_m, how much its samples of a round differ from those of the run
-        (:func:`client_noise`).
+            (:func:`client_noise`).
         rounds: T.
     """
 

@@ -149,7 +149,7 @@ class Outcome:
         effective_samples: N_eff there.
         total: ψ/c1, c1 being that of the fleet as it is.
         clients: recommended importance of each client that the scenario names, now and then; a
-        row's together.
+            row's together.
     """
 
     scenario: str

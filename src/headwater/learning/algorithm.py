@@ -18,7 +18,7 @@ from headwater.errors import InputError
 from headwater.learning.engines.engine import Engine
 from headwater.learning.projection import Projection
 from headwater.ledger.ledger import Ledger
-from headwater.ledger.orders import Plan, Work
+from headwater.ledger.orders import LocalWork, Orders
 
 Rate = float | Callable[[int], float]
 
@@ -76,32 +76,35 @@ class Record:
 def learn(
     state: State,
     ledger: Ledger,
-    plan: Plan,
+    local_work: LocalWork,
     engine: Engine,
     rates: Sequence[float],
     projection: Projection | None = None,
 ) -> Iterator[tuple[State, Record]]:
     """The rounds after ``state``, one by one, to the ledger's last."""
-    for work in plan.follow(ledger, state.round + 1):
-        rate, share = rates[work.number - 1], float(ledger.round_shares[work.number - 1])
-        state, move = step(state, work, share, engine, rate, projection)
-        yield state, Record(work.number, rate, share, len(work.clients), work.samples.size, move)
+    for orders in local_work.follow(ledger, state.round + 1):
+        rate, share = rates[orders.number - 1], float(ledger.round_shares[orders.number - 1])
+        state, move = step(state, orders, share, engine, rate, projection)
+        yield (
+            state,
+            Record(orders.number, rate, share, len(orders.clients), orders.samples.size, move),
+        )
 
 
 def step(
     state: State,
-    work: Work,
+    orders: Orders,
     round_share: float,
     engine: Engine,
     rate: float,
     projection: Projection | None = None,
 ) -> tuple[State, float]:
     """One round: the next state, and how far the clients' moves together went (‖Δ‖)."""
-    move = engine.moves(state.parameters, work, rate)
+    move = engine.moves(state.parameters, orders, rate)
     length = float(move.norm())
     if not math.isfinite(length):
         raise DivergedError(
-            f"the run diverged in round {work.number}: parameters no longer finite at "
+            f"the run diverged in round {orders.number}: parameters no longer finite at "
             f"learning_rate={rate:g}; "
             f"try {rate / 10:g}, or keep the parameters in a projection such as Ball(10)"
         )
@@ -110,7 +113,7 @@ def step(
     parameters = state.parameters + move
     if projection is not None:
         parameters = projection(parameters)
-    return State(work.number, parameters, average, weight), length
+    return State(orders.number, parameters, average, weight), length
 
 
 def schedule(rate: Rate, rounds: int) -> list[float]:

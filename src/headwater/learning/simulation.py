@@ -24,7 +24,7 @@ from headwater.learning.losses import Loss, accuracy, cross_entropy
 from headwater.learning.problem import Problem
 from headwater.learning.projection import Projection
 from headwater.ledger.ledger import Ledger
-from headwater.ledger.orders import Plan
+from headwater.ledger.orders import LocalWork
 from headwater.ledger.strategies import Strategy, Uniform
 
 
@@ -87,7 +87,7 @@ def simulate(
         batch_size: K; None: the whole memory.
         learning_rate: η, a number or a function of the round.
         seed: of arrivals, memories and batches (not of the model: its parameters are where it
-        starts).
+            starts).
         loss: (outputs, labels) -> one number a sample; cross-entropy unless told otherwise.
         metric: (outputs, labels) -> one number a sample, called accuracy in the records.
         projection: Θ: ``Ball(radius)``, ``Box(low, high)`` or None.
@@ -96,7 +96,7 @@ def simulate(
             counts p_m(t) in expectation and a round's shares sum to one: see
             :func:`headwater.ledger.orders.select`.
         test_every: test after every so many rounds (and at the end); None: 20 times in a run; 0:
-        never.
+            never.
         engine: "loop", "fused", "lockstep", "batched" or "sequential"; None: by the work at hand.
         workers: worker processes; None: by the work at hand; 0: none.
         checkpoint: a folder; a run that was stopped goes on from there and ends with the same bits.
@@ -122,17 +122,17 @@ def simulate(
     holdings = federation.holdings(rounds, seed)
     strategy = resolve(strategy or Uniform(), model, federation, holdings, loss, seed)
     ledger = Ledger.weigh(holdings, strategy)
-    plan = Plan(local_steps, batch_size, participation, seed)
+    local_work = LocalWork(local_steps, batch_size, participation, seed)
     rates = schedule(learning_rate, rounds)
-    store = _open(checkpoint, ledger, plan, rates, problem, projection)
+    store = _open(checkpoint, ledger, local_work, rates, problem, projection)
     state, history = (store.load(Record) if store else None) or (State.start(problem.initial()), [])
     test = _Test(federation.test, problem, metric, _test_every(test_every, rounds), rounds)
-    runner = choose(problem, plan.work(ledger.round(1)), engine, workers)
+    runner = choose(problem, local_work.orders(ledger.round(1)), engine, workers)
     with (
         closing(runner),
         torch.random.fork_rng(devices=[]),
     ):  # a model's own draws are seeded, the caller's are not
-        for now, untested in learn(state, ledger, plan, runner, rates, projection):
+        for now, untested in learn(state, ledger, local_work, runner, rates, projection):
             state, record = now, test(now, untested)
             history.append(record)
             if progress:
@@ -176,7 +176,7 @@ class _Test:
 def _open(
     folder: Path | str | None,
     ledger: Ledger,
-    plan: Plan,
+    local_work: LocalWork,
     rates: Sequence[float],
     problem: Problem,
     projection: Projection | None,
@@ -184,7 +184,7 @@ def _open(
     """The checkpoint in a folder, for this very run and no other."""
     if folder is None:
         return None
-    names = repr(plan), _name(problem.loss), _name(projection)
+    names = repr(local_work), _name(problem.loss), _name(projection)
     some = np.linspace(0, len(problem.x) - 1, 100).astype(
         int
     )  # enough to tell data sets apart, however large

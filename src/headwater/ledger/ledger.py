@@ -34,7 +34,7 @@ class Round:
         clients: the clients with a sample of positive weight, in ascending order.
         shares: p_m(t) of these clients; they sum to one.
         offsets: entries offsets[k] … offsets[k + 1] − 1 of the next two arrays belong to
-        clients[k].
+            clients[k].
         samples: sample numbers.
         weights: λ_m(t, j) over the client's sum of them; they sum to one for every client.
     """

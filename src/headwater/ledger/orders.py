@@ -21,7 +21,7 @@ from headwater.randomness import Floats, Purpose, below, uniform
 
 
 @dataclass(frozen=True)
-class Work:
+class Orders:
     """What each client does in one round.
 
     Attributes:
@@ -29,7 +29,7 @@ class Work:
         clients: who takes part.
         shares: what each client's move θ_m − θ is multiplied with when the moves are added.
         offsets: columns offsets[k] … offsets[k + 1] − 1 of the next two tables belong to
-        clients[k].
+            clients[k].
         samples: sample numbers, a row for each of the E local steps.
         coefficients: |I|/|ξ| · λ_j / Σ λ: the weighted sum of the samples' gradients is then an
             unbiased estimate of the gradient of the client's weighted objective.
@@ -42,11 +42,11 @@ class Work:
     samples: Counts
     coefficients: Floats
 
-    def part(self, first: int, last: int) -> Work:
+    def part(self, first: int, last: int) -> Orders:
         """The work of clients first … last − 1 (places in ``clients``, not client numbers)."""
         begin, end = self.offsets[first], self.offsets[last]
         columns = slice(begin, end)
-        return Work(
+        return Orders(
             self.number,
             self.clients[first:last],
             self.shares[first:last],
@@ -57,7 +57,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Plan:
+class LocalWork:
     """How rounds become work.
 
     Attributes:
@@ -84,24 +84,24 @@ class Plan:
                 f"got {self.participation!r}"
             )
 
-    def follow(self, ledger: Ledger, first: int = 1) -> Iterator[Work]:
+    def follow(self, ledger: Ledger, first: int = 1) -> Iterator[Orders]:
         """The work of each round from ``first`` on; equal rounds share their arrays."""
         before: Round | None = None
-        work: Work | None = None
+        orders: Orders | None = None
         for round in ledger.rounds(first):
             if (
-                work is None
+                orders is None
                 or before is None
                 or round.samples is not before.samples
                 or self._draws(round)
             ):
-                work = self.work(round)
+                orders = self.orders(round)
             else:
-                work = replace(work, number=round.number)
+                orders = replace(orders, number=round.number)
             before = round
-            yield work
+            yield orders
 
-    def work(self, round: Round) -> Work:
+    def orders(self, round: Round) -> Orders:
         """The work of one round."""
         if self.participation is not None:
             round = select(round, self.participation, self.seed)
@@ -110,7 +110,9 @@ class Plan:
             samples, weights = (
                 _repeat(table, self.local_steps) for table in (round.samples, round.weights)
             )
-            return Work(round.number, round.clients, round.shares, round.offsets, samples, weights)
+            return Orders(
+                round.number, round.clients, round.shares, round.offsets, samples, weights
+            )
         return _batches(round, sizes, self.batch_size, self.local_steps, self.seed)
 
     def _draws(self, round: Round) -> bool:
@@ -192,7 +194,7 @@ def without_replacement(sizes: Counts, draws: Floats) -> Counts:
     return taken
 
 
-def _batches(round: Round, sizes: Counts, batch_size: int, steps: int, seed: int) -> Work:
+def _batches(round: Round, sizes: Counts, batch_size: int, steps: int, seed: int) -> Orders:
     """Mini-batches where the memory is larger than the batch, the whole memory where it is not."""
     batch = np.minimum(sizes, batch_size)
     offsets = np.concatenate([[0], np.cumsum(batch)])
@@ -204,7 +206,7 @@ def _batches(round: Round, sizes: Counts, batch_size: int, steps: int, seed: int
     entries[:] = np.arange(offsets[-1]) + np.repeat(round.offsets[:-1] - offsets[:-1], batch)
     entries[:, offsets[large, None] + place] = picks
     scale = np.repeat(sizes / batch, batch)
-    return Work(
+    return Orders(
         round.number,
         round.clients,
         round.shares,

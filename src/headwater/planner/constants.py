@@ -69,7 +69,7 @@ class Constants:
             rounds: T.
             total_samples: N, of all clients.
             fresh_clients: M − M_hist. With 1, c1 is the price of the noise v_m of the sharper
-            bound.
+                bound.
             vc_dimension: VC dimension of the models; or give ``parameters``.
             parameters: d, number of parameters of the model, taken for four times the VC dimension.
             discrepancy: max disc(P_m, P_m'); or give ``loss_bound``.

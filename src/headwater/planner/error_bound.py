@@ -58,9 +58,9 @@ def bound(
     Args:
         importance: p_m, the share of the training that each client gets; sums to one.
         samples: N_m, how many samples each client has in the whole run; only their proportions
-        matter.
+            matter.
         fresh: True for each client that streams, False for each that keeps its samples all the
-        time.
+            time.
         c0: what no choice of importances changes.
         c1: price of the gradient noise.
         c2: price of few effective samples and of the clients' discrepancy.
@@ -99,9 +99,9 @@ def bound_terms(
     Args:
         importance: p_m, the share of the training that each client gets; sums to one.
         samples: N_m, how many samples each client has in the whole run; only their proportions
-        matter.
+            matter.
         noise: the mask of the fresh clients (the paper's bound) or v_m ≥ 0 for each client (the
-        sharper one).
+            sharper one).
         constants: the prices of the terms.
         target: α_m, how much each client should count in the end; sums to one.
 

@@ -55,7 +55,7 @@ class Optimum:
         importance: p*, one entry for each client; not negative, summing to one.
         value: ψ/c1 at p*, without c0. Infinite if the ratio is.
         historical: total importance of the clients without noise, in the paper's case the
-        historical ones.
+            historical ones.
     """
 
     importance: Floats
@@ -73,9 +73,9 @@ def optimal_importance(samples: npt.ArrayLike, fresh: npt.ArrayLike, ratio: floa
 
     Args:
         samples: N_m, how many samples each client has in the whole run; only their proportions
-        matter.
+            matter.
         fresh: True for each client that streams, False for each that keeps its samples all the
-        time.
+            time.
         ratio: c2/c1, from 0 to infinity.
 
     Returns:
@@ -105,9 +105,9 @@ def minimise(noise: npt.ArrayLike, samples: npt.ArrayLike, ratio: float) -> Opti
 
     Args:
         noise: v_m, the gradient noise of each client at importance one; a mask stands for ones and
-        zeros.
+            zeros.
         samples: N_m, the number of samples that each client counts for; only their proportions
-        matter.
+            matter.
         ratio: c2/c1, from 0 to infinity; both ends are answered as limits.
 
     Returns:

@@ -55,7 +55,7 @@ class TargetOptimum:
         importance: p*, one entry for each client; not negative, summing to one.
         terms: the bound at p*, term by term; ``terms.total`` is the minimum.
         historical: total importance of the clients without noise, in the paper's case the
-        historical ones.
+            historical ones.
     """
 
     importance: Floats
@@ -73,9 +73,9 @@ def optimal_for_target(
 
     Args:
         samples: N_m, how many samples each client has in the whole run; only their proportions
-        matter.
+            matter.
         noise: the mask of the fresh clients (the paper's bound) or v_m ≥ 0 for each client (the
-        sharper one).
+            sharper one).
         target: α_m, how much each client should count in the end; sums to one.
         constants: the prices of the bound's terms.
 

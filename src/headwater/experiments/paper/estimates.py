@@ -24,7 +24,7 @@ class Ratios:
         gradient_norm, diameter, loss_bound, parameters: G, D, B, d of the paper's appendix.
         estimated: c2/c1 by the paper's approximation.
         measured: c2/c1 with variance and discrepancy measured; None where the clients have too few
-        samples.
+            samples.
         measured_error: its standard error.
         gradient_variance, discrepancy: σ0² and max disc(P_m, P_m').
     """

@@ -40,7 +40,7 @@ class Data:
     Attributes:
         complete: whether it is the whole original.
         clients, historical_clients, samples, historical_samples, test_samples: M, M_hist, N,
-        N_hist, …
+            N_hist, …
     """
 
     complete: bool

@@ -75,7 +75,7 @@ class NaturalTask:
     Attributes:
         data_dir: where the set's folder lies; None: the user's cache.
         validation: the fraction of every client's training samples that the learning rate is chosen
-        by.
+            by.
     """
 
     data_dir: Path | None = None

@@ -11,7 +11,7 @@ from torch.func import functional_call, grad, vmap
 
 from headwater.learning.engines.groups import Group, groups
 from headwater.learning.problem import Problem
-from headwater.ledger.orders import Work
+from headwater.ledger.orders import Orders
 
 _ELEMENTS = 1 << 22  # of features and parameters that are in memory at once
 
@@ -29,10 +29,10 @@ class Batched:
         )
         return (losses * coefficients).sum()
 
-    def moves(self, parameters: Tensor, work: Work, learning_rate: float) -> Tensor:
+    def moves(self, parameters: Tensor, orders: Orders, learning_rate: float) -> Tensor:
         """Σ_m p_m(t) (θ_m(t, E+1) − θ(t)), group by group."""
         total = torch.zeros_like(parameters)
-        for group in groups(work, self._cost, _ELEMENTS):
+        for group in groups(orders, self._cost, _ELEMENTS):
             total += self._moves_of(group, parameters, learning_rate)
         return total
 
@@ -42,7 +42,7 @@ class Batched:
 
     def _moves_of(self, group: Group, parameters: Tensor, learning_rate: float) -> Tensor:
         local = parameters.expand(len(group.shares), -1).clone()
-        for number in range(len(group.work.samples)):
+        for number in range(len(group.orders.samples)):
             batch = (
                 t.unflatten(0, group.columns.shape)
                 for t in group.step(self.problem, number, local.dtype)

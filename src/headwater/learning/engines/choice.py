@@ -17,7 +17,7 @@ from headwater.learning.engines.loop import Loop
 from headwater.learning.engines.sequential import Sequential
 from headwater.learning.engines.workers import Workers, can_fork, cores
 from headwater.learning.problem import Problem
-from headwater.ledger.orders import Work
+from headwater.ledger.orders import Orders
 
 _WORTH_A_PROCESS = (
     1e8  # floating-point operations a round; below, handing over costs more than it brings
@@ -39,7 +39,7 @@ KINDS: dict[str, Callable[[Problem], Engine]] = {
 
 
 def choose(
-    problem: Problem, work: Work, kind: str | None = None, workers: int | None = None
+    problem: Problem, orders: Orders, kind: str | None = None, workers: int | None = None
 ) -> Engine:
     """An engine for rounds like this one.
 
@@ -52,7 +52,7 @@ def choose(
     """
     if kind is not None and kind not in KINDS:
         raise InputError(f"engine: one of {', '.join(KINDS)}; got {kind!r}")
-    if kind == "fused" and (len(work.samples) > 1 or problem.draws):
+    if kind == "fused" and (len(orders.samples) > 1 or problem.draws):
         raise InputError(
             "engine 'fused' is for one local step and models without dropout; take 'sequential'"
         )
@@ -62,7 +62,7 @@ def choose(
             "dropout; "
             "take 'sequential'"
         )
-    if kind == "batched" and (problem.draws or not _can_batch(problem, work)):
+    if kind == "batched" and (problem.draws or not _can_batch(problem, orders)):
         raise InputError(
             "engine 'batched' cannot run this model for many clients at once; take 'sequential'"
         )
@@ -70,36 +70,36 @@ def choose(
         isinstance(workers, bool) or not isinstance(workers, int) or workers < 0
     ):
         raise InputError(f"workers: a whole number of processes, 0 for none; got {workers!r}")
-    make = KINDS[kind] if kind else _best(problem, work)
-    count = _processes(problem, work, make) if workers is None else workers
+    make = KINDS[kind] if kind else _best(problem, orders)
+    count = _processes(problem, orders, make) if workers is None else workers
     if count > 1 and not can_fork():
         raise InputError("workers: this system cannot fork processes; use workers=0")
     return Workers(problem, make, count) if count > 0 else make(problem)
 
 
-def _best(problem: Problem, work: Work) -> Callable[[Problem], Engine]:
-    if len(work.samples) == 1 and not problem.draws:
+def _best(problem: Problem, orders: Orders) -> Callable[[Problem], Engine]:
+    if len(orders.samples) == 1 and not problem.draws:
         return Fused
-    several = len(work.clients) > 1
-    if several and _short_past(problem, work) and Lockstep.fits(problem):
+    several = len(orders.clients) > 1
+    if several and _short_past(problem, orders) and Lockstep.fits(problem):
         return Lockstep
-    if several and problem.size <= _TINY and not problem.draws and _can_batch(problem, work):
+    if several and problem.size <= _TINY and not problem.draws and _can_batch(problem, orders):
         return Batched
     return Sequential
 
 
-def _processes(problem: Problem, work: Work, make: Callable[[Problem], Engine]) -> int:
+def _processes(problem: Problem, orders: Orders, make: Callable[[Problem], Engine]) -> int:
     """One worker a core if the round is worth it, else none."""
     each = operations(problem)
-    enough = each >= _WORTH_SENDING and each * work.samples.size >= _WORTH_A_PROCESS
-    several = len(work.clients) > 1
+    enough = each >= _WORTH_SENDING and each * orders.samples.size >= _WORTH_A_PROCESS
+    several = len(orders.clients) > 1
     return cores() if enough and several and can_fork() and cores() > 1 and make is not Loop else 0
 
 
-def _short_past(problem: Problem, work: Work) -> bool:
+def _short_past(problem: Problem, orders: Orders) -> bool:
     """Do clients' corrections by their past, (E − 1)/2 batches on average, cost little beside the
     products?"""
-    past = (len(work.samples) - 1) * work.samples.shape[1] / len(work.clients)
+    past = (len(orders.samples) - 1) * orders.samples.shape[1] / len(orders.clients)
     matrices = [p.shape for _, p in problem.parameters if p.ndim == 2]
     corrections, products = (
         sum(f(*shape) for shape in matrices) for f in (operator.add, operator.mul)
@@ -107,10 +107,10 @@ def _short_past(problem: Problem, work: Work) -> bool:
     return past * corrections <= products or (problem.size <= _TINY and past <= _SHORT)
 
 
-def _can_batch(problem: Problem, work: Work) -> bool:
+def _can_batch(problem: Problem, orders: Orders) -> bool:
     """Some modules (recurrent ones) cannot be batched over clients; a trial tells."""
     try:
-        Batched(problem).moves(problem.initial(), work.part(0, min(2, len(work.clients))), 0.0)
+        Batched(problem).moves(problem.initial(), orders.part(0, min(2, len(orders.clients))), 0.0)
     except RuntimeError:
         return False
     return True

@@ -33,7 +33,7 @@ class Descent:
     Attributes:
         vector: the parameters; write to it to move the model.
         layers: the layers whose gradients are never formed, by the beginning of their parameters'
-        names.
+            names.
     """
 
     def __init__(self, problem: Problem, worth_it: int | None = None) -> None:

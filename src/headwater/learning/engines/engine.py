@@ -6,13 +6,13 @@ from typing import Protocol
 
 from torch import Tensor
 
-from headwater.ledger.orders import Work
+from headwater.ledger.orders import Orders
 
 
 class Engine(Protocol):
     """Executes a round's work. All engines give the plain loop's numbers, within rounding."""
 
-    def moves(self, parameters: Tensor, work: Work, learning_rate: float) -> Tensor:
+    def moves(self, parameters: Tensor, orders: Orders, learning_rate: float) -> Tensor:
         """Lines 3–12 of Algorithm 1: Σ_m share_m (θ_m(t, E+1) − θ(t))."""
         ...
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from headwater.learning.engines.closed_form import descent_of
 from headwater.learning.problem import Problem, chunks
-from headwater.ledger.orders import Work
+from headwater.ledger.orders import Orders
 
 
 class Fused:
@@ -23,14 +23,14 @@ class Fused:
         self.problem = problem
         self._descent = descent_of(problem)
         self._chunk = chunk or comfortable_batch(problem)
-        self._last: Work | None = None
+        self._last: Orders | None = None
         self._rows: slice | Tensor = slice(0)
         self._weights = torch.empty(0)
 
-    def moves(self, parameters: Tensor, work: Work, learning_rate: float) -> Tensor:
+    def moves(self, parameters: Tensor, orders: Orders, learning_rate: float) -> Tensor:
         """−η Σ_m p_m(t) g_m."""
-        assert len(work.samples) == 1, "the fused pass is for one local step"
-        self._prepare(work)
+        assert len(orders.samples) == 1, "the fused pass is for one local step"
+        self._prepare(orders)
         self._descent.vector.copy_(parameters)
         total = torch.zeros_like(parameters)
         for piece in chunks(len(self._weights), self._chunk):
@@ -39,20 +39,20 @@ class Fused:
             self._descent.add_gradient(x, y, self._weights[piece], -learning_rate, total)
         return total
 
-    def _prepare(self, work: Work) -> None:
+    def _prepare(self, orders: Orders) -> None:
         """Rows and weights of the union; kept while the memories do not change."""
         if (
             self._last is not None
-            and work.samples is self._last.samples
-            and work.shares is self._last.shares
+            and orders.samples is self._last.samples
+            and orders.shares is self._last.shares
         ):
             return
-        self._last = work
-        shares = np.repeat(work.shares, np.diff(work.offsets))
-        self._weights = torch.from_numpy(work.coefficients[0] * shares).to(
+        self._last = orders
+        shares = np.repeat(orders.shares, np.diff(orders.offsets))
+        self._weights = torch.from_numpy(orders.coefficients[0] * shares).to(
             self._descent.vector.dtype
         )
-        self._rows = self.problem.where(work.samples[0])
+        self._rows = self.problem.where(orders.samples[0])
 
     def close(self) -> None:
         """Nothing to let go."""

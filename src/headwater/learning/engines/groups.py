@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headwater.learning.problem import Problem
-from headwater.ledger.orders import Work
+from headwater.ledger.orders import Orders
 
 Cost = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 """Batch sizes -> what a client with such a batch, or one padded to it, costs."""
@@ -26,11 +26,11 @@ class Group:
         work: the round.
         shares: p_m(t) of the clients of the group.
         columns: (clients, longest batch) columns of the work's tables; a shorter batch repeats its
-        last sample.
+            last sample.
         real: which of them are not padding.
     """
 
-    work: Work
+    orders: Orders
     shares: NDArray[np.float64]
     columns: NDArray[np.int64]
     real: NDArray[np.bool_]
@@ -40,15 +40,15 @@ class Group:
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Features, labels and coefficients of a local step, client by client; padding has the
         coefficient 0."""
-        x, y = problem.take(problem.where(self.work.samples[number][self.columns].ravel()))
-        coefficients = torch.from_numpy(self.work.coefficients[number][self.columns] * self.real)
+        x, y = problem.take(problem.where(self.orders.samples[number][self.columns].ravel()))
+        coefficients = torch.from_numpy(self.orders.coefficients[number][self.columns] * self.real)
         return x, y, coefficients.ravel().to(kind)
 
 
-def groups(work: Work, cost: Cost, room: int) -> Iterator[Group]:
+def groups(orders: Orders, cost: Cost, room: int) -> Iterator[Group]:
     """All clients of a round, as many together as have room, those with similar batches: little
     padding."""
-    sizes = np.diff(work.offsets)
+    sizes = np.diff(orders.offsets)
     by_size = np.argsort(sizes, kind="stable")
     start = 0
     while start < len(by_size):
@@ -56,6 +56,6 @@ def groups(work: Work, cost: Cost, room: int) -> Iterator[Group]:
         padded = cost(sizes[left]) * np.arange(1, len(left) + 1)  # of the first, the first two, …
         members = left[: max(1, int(np.searchsorted(padded, room, side="right")))]
         place, own = np.arange(sizes[members].max()), sizes[members][:, None]
-        columns = work.offsets[members][:, None] + np.minimum(place, own - 1)
-        yield Group(work, work.shares[members], columns, place < own)
+        columns = orders.offsets[members][:, None] + np.minimum(place, own - 1)
+        yield Group(orders, orders.shares[members], columns, place < own)
         start += len(members)

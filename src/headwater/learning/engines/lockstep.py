@@ -26,7 +26,7 @@ from torch.nn import functional
 from headwater.learning.engines.descent import Descent
 from headwater.learning.engines.groups import Group, groups
 from headwater.learning.problem import Problem
-from headwater.ledger.orders import Work
+from headwater.ledger.orders import Orders
 
 _ROWS = 384  # samples of a step that go through the model together: enough for fast products
 _NUMBERS = (
@@ -51,12 +51,12 @@ class Lockstep:
         descent = Descent(problem, worth_it=0)
         return descent.linear and not problem.draws and _a_row_for_each_sample(descent, problem)
 
-    def moves(self, parameters: Tensor, work: Work, learning_rate: float) -> Tensor:
+    def moves(self, parameters: Tensor, orders: Orders, learning_rate: float) -> Tensor:
         """Σ_m p_m(t) (θ_m(t, E+1) − θ(t)), group by group."""
         self._descent.vector.copy_(parameters)
         total = torch.zeros_like(parameters)
         targets = self.problem.views(total)
-        for group in groups(work, lambda sizes: sizes, self._rows):
+        for group in groups(orders, lambda sizes: sizes, self._rows):
             self._take_steps(group, learning_rate)
             shares = torch.from_numpy(group.shares * -learning_rate).to(total.dtype)
             for prefix, layer in self._layers.items():
@@ -65,7 +65,7 @@ class Lockstep:
 
     def _take_steps(self, group: Group, learning_rate: float) -> None:
         clients, batch = group.columns.shape
-        steps = len(group.work.samples)
+        steps = len(group.orders.samples)
         for layer in self._layers.values():
             layer.begin(clients, batch * steps, learning_rate)
         for number in range(steps):
@@ -82,7 +82,7 @@ class _Layer:
 
     Attributes:
         x, g: inputs and gradients of the past steps, (clients, rows, features); of the rows,
-        ``past`` are filled.
+            ``past`` are filled.
     """
 
     def __init__(self, module: nn.Module) -> None:

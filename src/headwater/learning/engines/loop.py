@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from headwater.learning.problem import Problem
-from headwater.ledger.orders import Work
+from headwater.ledger.orders import Orders
 from headwater.randomness import Floats
 
 
@@ -20,16 +20,16 @@ class Loop:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
 
-    def moves(self, parameters: Tensor, work: Work, learning_rate: float) -> Tensor:
+    def moves(self, parameters: Tensor, orders: Orders, learning_rate: float) -> Tensor:
         """Σ_m p_m(t) (θ_m(t, E+1) − θ(t))."""
         total = torch.zeros_like(parameters)
-        for k, (client, share) in enumerate(zip(work.clients, work.shares, strict=True)):
-            mine = slice(work.offsets[k], work.offsets[k + 1])
+        for k, (client, share) in enumerate(zip(orders.clients, orders.shares, strict=True)):
+            mine = slice(orders.offsets[k], orders.offsets[k + 1])
             local = parameters
-            for step in range(len(work.samples)):
-                self.problem.reseed(work.number, int(client), step)
+            for step in range(len(orders.samples)):
+                self.problem.reseed(orders.number, int(client), step)
                 g = gradient(
-                    self.problem, local, work.samples[step, mine], work.coefficients[step, mine]
+                    self.problem, local, orders.samples[step, mine], orders.coefficients[step, mine]
                 )
                 local = local - learning_rate * g
             total += share * (local - parameters)

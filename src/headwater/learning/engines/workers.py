@@ -24,7 +24,7 @@ from torch import Tensor
 
 from headwater.learning.engines.engine import Engine
 from headwater.learning.problem import Problem
-from headwater.ledger.orders import Work
+from headwater.ledger.orders import Orders
 
 MakeEngine = Callable[[Problem], Engine]
 
@@ -50,12 +50,12 @@ class Workers:
             self._processes[-1].start()
             theirs.close()
 
-    def moves(self, parameters: Tensor, work: Work, learning_rate: float) -> Tensor:
+    def moves(self, parameters: Tensor, orders: Orders, learning_rate: float) -> Tensor:
         """Σ_m p_m(t) (θ_m(t, E+1) − θ(t)), each worker summing over its own clients."""
         self._parameters.copy_(parameters)
-        edges = _balanced(work, len(self._pipes))
+        edges = _balanced(orders, len(self._pipes))
         for pipe, first, last in zip(self._pipes, edges[:-1], edges[1:], strict=True):
-            self._send(pipe, (work.part(first, last), learning_rate) if last > first else None)
+            self._send(pipe, (orders.part(first, last), learning_rate) if last > first else None)
         busy = [k for k in range(len(self._pipes)) if edges[k + 1] > edges[k]]
         for k, pipe in enumerate(self._pipes):
             self._receive(k, pipe)
@@ -91,7 +91,7 @@ class Workers:
         except BaseException:
             pipe.send(traceback.format_exc())
 
-    def _send(self, pipe: Connection, order: tuple[Work, float] | str | None) -> None:
+    def _send(self, pipe: Connection, order: tuple[Orders, float] | str | None) -> None:
         with contextlib.suppress(OSError):  # a dead worker is reported where its answer is awaited
             pipe.send(order)
 
@@ -124,8 +124,8 @@ def _shared(like: Tensor) -> Tensor:
     return torch.frombuffer(room, dtype=like.dtype).copy_(like)
 
 
-def _balanced(work: Work, parts: int) -> list[int]:
+def _balanced(orders: Orders, parts: int) -> list[int]:
     """Cut the clients into runs of about equal numbers of samples."""
-    middles = (work.offsets[:-1] + work.offsets[1:]) / 2
-    goals = work.offsets[-1] * np.arange(1, parts) / parts
-    return [0, *np.searchsorted(middles, goals).tolist(), len(work.clients)]
+    middles = (orders.offsets[:-1] + orders.offsets[1:]) / 2
+    goals = orders.offsets[-1] * np.arange(1, parts) / parts
+    return [0, *np.searchsorted(middles, goals).tolist(), len(orders.clients)]

@@ -53,7 +53,7 @@ class Measurement:
 
     Attributes:
         variance_at_start: of a sample's gradient around its client's mean gradient at θ(1); the
-        mean over clients.
+            mean over clients.
         variance_after_steps: the same at θ̂_m, where each client's local steps lead.
         discrepancy: max disc(P_m, P_m'), the largest difference between two clients' losses of one
             model, over the models at hand.
@@ -118,7 +118,7 @@ def measure(
         clients: clients, or a federation of them.
         loss: (outputs, labels) -> one number a sample.
         fraction: of its samples that each historical client looks at, but at least 10 samples if it
-        has them.
+            has them.
         seed: of the run: of its arrivals, and of the choice of samples here.
         rounds: T.
         steps: local gradient steps.

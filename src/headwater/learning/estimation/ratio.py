@@ -89,7 +89,7 @@ def estimate(
         clients: clients, or a federation of them.
         loss: (outputs, labels) -> one number a sample.
         fraction: of its samples that each historical client looks at, but at least 10 samples if it
-        has them.
+            has them.
         seed: of the run: of its arrivals, and of the choice of samples here.
         rounds: T, which decides who is historical and how many samples arrive.
         steps: local gradient steps for D.
