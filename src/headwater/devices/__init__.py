@@ -1,1 +1,1 @@
-"""The same learner on real devices: durable memory, streams, and Flower as the distributed engine."""
+"""The same learner on real devices: durable memory, live streams, and Flower to connect them."""
