@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test bench lint clean
+.PHONY: demo test bench docs lint clean
 
 demo: $(READY)            ## all strategies on the synthetic streams: a table and a picture in about a minute
 	$(BIN)/headwater run synthetic --out runs/demo
@@ -17,6 +17,9 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: $(READY)            ## the documents as one site in site/, to be read without internet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 bench: $(READY)           ## speed as ratios in one run: the planner (minutes), then the learner (an hour with all peers)
 	$(BIN)/python -m benchmarks.planner
