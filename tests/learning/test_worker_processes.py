@@ -13,38 +13,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from process_table import PATIENCE, alive, gone, needs_proc
 from small_models import KINDS
 
 import headwater as hw
 from headwater.learning.engines import Loop, Sequential, Workers
-from headwater.learning.engines.workers import _balanced
+from headwater.learning.engines.parts import balanced
 from headwater.ledger.orders import LocalWork
 
-pytestmark = pytest.mark.skipif(
-    not Path("/proc/self/stat").exists(), reason="looks processes up in /proc"
-)
-PATIENCE = 60  # seconds after which a test that hangs is called a failure
+pytestmark = needs_proc
 
 
 def work_of(counts, steps=2):
     return LocalWork(steps).orders(
         hw.Ledger.of(counts, hw.Once(), hw.Keep(), hw.Uniform(), rounds=1).round(1)
     )
-
-
-def alive(pid):
-    """Is the process there and not merely waiting for init to clear it away?"""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def gone(pids):
-    deadline = time.monotonic() + PATIENCE
-    while any(alive(pid) for pid in pids) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return not any(alive(pid) for pid in pids)
 
 
 def outcome_of(call):
@@ -79,7 +62,7 @@ def test_any_number_of_workers_gives_the_loops_numbers(counts, count):
 @pytest.mark.parametrize("parts", [1, 2, 3, 8])
 @pytest.mark.parametrize("counts", [[5], [1, 9, 2, 2], [3] * 10])
 def test_clients_are_cut_into_runs_that_cover_everybody_once(counts, parts):
-    edges = _balanced(work_of(counts), parts)
+    edges = balanced(work_of(counts), parts)
     assert edges[0] == 0
     assert edges[-1] == len(counts)
     assert len(edges) == parts + 1
@@ -87,7 +70,7 @@ def test_clients_are_cut_into_runs_that_cover_everybody_once(counts, parts):
 
 
 def test_work_is_shared_evenly():
-    edges = _balanced(work_of([10] * 8), 4)
+    edges = balanced(work_of([10] * 8), 4)
     assert np.diff(edges).tolist() == [2, 2, 2, 2]
 
 
@@ -105,7 +88,7 @@ def test_engines_can_be_closed_in_any_order():
     first, second = (Workers(KINDS["linear"].problem(), Sequential, 2) for _ in range(2))
     outcome_of(first.close)
     outcome_of(second.close)
-    assert gone([process.pid for engine in (first, second) for process in engine._processes])
+    assert gone(*(process.pid for engine in (first, second) for process in engine._processes))
 
 
 @pytest.mark.parametrize("victim", [0, 1, 2])
@@ -116,8 +99,9 @@ def test_a_killed_worker_is_reported(victim):
         os.kill(engine._processes[victim].pid, signal.SIGKILL)
         error = outcome_of(lambda: engine.moves(problem.initial(), orders, 0.1))
     assert isinstance(error, RuntimeError)
-    assert f"worker {victim} ended with code -9" in str(error)
-    assert gone([process.pid for process in engine._processes])
+    assert f"worker {victim} of 3 was killed" in str(error)
+    assert "\n" not in str(error)
+    assert gone(*(process.pid for process in engine._processes))
 
 
 def test_a_workers_own_error_is_passed_on():
@@ -149,6 +133,34 @@ def test_an_interrupted_run_ends_its_workers():
     assert set(children()) <= before
 
 
+def test_a_round_that_nobody_waits_for_is_not_waited_for():
+    """Ctrl-C in the middle of a long round: the workers end at once, not after their round."""
+    problem = KINDS["linear"].problem()
+    engine = Workers(problem, Endless, 2)
+    signal.signal(signal.SIGALRM, interrupted)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    with pytest.raises(KeyboardInterrupt):
+        engine.moves(problem.initial(), work_of([12, 12]), 0.1)
+    start = time.monotonic()
+    engine.close()
+    assert time.monotonic() - start < PATIENCE / 2
+    assert gone(*(process.pid for process in engine._processes))
+
+
+class Endless:
+    """An engine whose round takes a day."""
+
+    def __init__(self, problem):
+        pass
+
+    def moves(self, parameters, orders, learning_rate):
+        time.sleep(86_400)
+
+
+def interrupted(*_):
+    raise KeyboardInterrupt
+
+
 def children():
     return [
         int(pid)
@@ -169,6 +181,6 @@ def test_workers_do_not_outlive_a_killed_parent():
     assert all(alive(pid) for pid in pids)
     os.kill(parent, signal.SIGKILL)
     os.waitpid(parent, 0)
-    assert gone(pids)
+    assert gone(*pids)
     os.close(ours)
     os.close(theirs)

@@ -16,7 +16,7 @@ import torch
 from headwater.errors import InputError
 from headwater.experiments.cells import Cell, Result
 from headwater.experiments.experiment import Experiment
-from headwater.learning.engines.workers import cores
+from headwater.processes import cores
 
 Watch = Callable[[Sequence[int], Sequence[tuple[Cell, Result]]], None]
 

@@ -12,8 +12,8 @@ from headwater.errors import InputError
 from headwater.experiments.cells import Setup, read_settings
 from headwater.experiments.tasks.task import Task
 from headwater.files import replace as write
-from headwater.learning.engines.workers import cores
 from headwater.learning.estimation import Estimate, estimate, measure
+from headwater.processes import cores
 
 
 @dataclass(frozen=True)

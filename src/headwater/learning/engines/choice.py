@@ -15,9 +15,10 @@ from headwater.learning.engines.fused import Fused
 from headwater.learning.engines.lockstep import Lockstep
 from headwater.learning.engines.loop import Loop
 from headwater.learning.engines.sequential import Sequential
-from headwater.learning.engines.workers import Workers, can_fork, cores
+from headwater.learning.engines.workers import Workers
 from headwater.learning.problem import Problem
 from headwater.ledger.orders import Orders
+from headwater.processes import can_fork, cores
 
 _WORTH_A_PROCESS = (
     1e8  # floating-point operations a round; below, handing over costs more than it brings

@@ -1,10 +1,9 @@
-"""Clients spread over worker processes, one thread each; two such workers beat one process with two
-threads.
+"""Clients spread over worker processes, one thread each.
 
-Workers are forked, so they see model and samples where these lie: nothing is copied or pickled but
-the sample numbers of their part of a round. Parameters and partial sums are in memory shared with
-the parent. Who works for which client depends on nothing but the round's work, and partial sums are
-added in order: same bits every time.
+Two such workers beat one process with two threads. They are forked, so they see model and samples
+where these lie: nothing is copied or pickled but the sample numbers of their part of a round.
+Parameters and partial sums are in memory shared with the parent. Who works for which client depends
+on nothing but the round's orders, and partial sums are added in order: same bits every time.
 """
 
 from __future__ import annotations
@@ -13,20 +12,22 @@ import contextlib
 import mmap
 import multiprocessing
 import os
-import signal
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from headwater.learning.engines.engine import Engine
+from headwater.learning.engines.parts import balanced
 from headwater.learning.problem import Problem
 from headwater.ledger.orders import Orders
+from headwater.processes import become_worker, how_it_ended
 
 MakeEngine = Callable[[Problem], Engine]
+Task = tuple[Orders, float]
+"""A part of a round's orders, and the learning rate."""
 
 
 class Workers:
@@ -36,96 +37,89 @@ class Workers:
         self.problem = problem
         self._parameters = _shared(problem.initial())
         self._sums = [_shared(problem.initial()) for _ in range(count)]
-        context = multiprocessing.get_context("fork")
         self._pipes: list[Connection] = []
-        self._processes = []
-        for total in (
-            self._sums
-        ):  # pipe by pipe: were a sibling to hold this one's end, its death would go unseen
-            mine, theirs = context.Pipe()
-            self._pipes.append(mine)
-            self._processes.append(
-                context.Process(target=self._serve, args=(inside, theirs, total), daemon=True)
-            )
-            self._processes[-1].start()
-            theirs.close()
+        self._processes: list[multiprocessing.process.BaseProcess] = []
+        self._at_work = False
+        for total in self._sums:
+            self._start(inside, total)
+
+    def _start(self, inside: MakeEngine, total: Tensor) -> None:
+        """Fork one worker; its end of the pipe is closed here before the next one is forked.
+
+        Were a sibling to hold that end, too, the worker's death would go unseen.
+        """
+        context = multiprocessing.get_context("fork")
+        mine, theirs = context.Pipe()
+        self._pipes.append(mine)
+        arguments = inside, theirs, total, os.getpid()
+        process = context.Process(target=self._serve, args=arguments, daemon=True)
+        self._processes.append(process)
+        process.start()
+        theirs.close()
 
     def moves(self, parameters: Tensor, orders: Orders, learning_rate: float) -> Tensor:
         """Σ_m p_m(t) (θ_m(t, E+1) − θ(t)), each worker summing over its own clients."""
         self._parameters.copy_(parameters)
-        edges = _balanced(orders, len(self._pipes))
-        for pipe, first, last in zip(self._pipes, edges[:-1], edges[1:], strict=True):
-            self._send(pipe, (orders.part(first, last), learning_rate) if last > first else None)
+        edges = balanced(orders, len(self._pipes))
         busy = [k for k in range(len(self._pipes)) if edges[k + 1] > edges[k]]
-        for k, pipe in enumerate(self._pipes):
-            self._receive(k, pipe)
-        return (
-            torch.stack([self._sums[k] for k in busy]).sum(0)
-            if len(busy) > 1
-            else self._sums[busy[0]].clone()
-        )
+        self._at_work = True
+        for k in busy:
+            self._send(k, (orders.part(edges[k], edges[k + 1]), learning_rate))
+        for k in busy:
+            self._receive(k)
+        self._at_work = False
+        total = self._sums[busy[0]].clone()
+        for k in busy[1:]:
+            total += self._sums[k]
+        return total
 
     def close(self) -> None:
-        """End the workers."""
-        for pipe in self._pipes:
-            self._send(
-                pipe, "end"
-            )  # closing is not enough if a process forked since holds this end too
-            pipe.close()
+        """End the workers: at once if they are in the midst of a round that nobody waits for."""
+        for k, process in enumerate(self._processes):
+            if self._at_work:
+                process.kill()
+            else:
+                # Closing the pipe is not enough: a process forked since may hold this end, too.
+                self._send(k, None)
+            self._pipes[k].close()
         for process in self._processes:
             process.join()
 
-    def _serve(self, inside: MakeEngine, pipe: Connection, total: Tensor) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
+    def _serve(self, inside: MakeEngine, pipe: Connection, total: Tensor, parent: int) -> None:
+        """The life of a worker: a part of a round in, its sum out, until it is told to end."""
+        become_worker(parent)
         for other in self._pipes:
-            other.close()  # so that a worker sees the end when the parent dies, however it dies
+            other.close()
         torch.set_num_threads(1)
         try:
             engine = inside(self.problem)
-            while (order := pipe.recv()) != "end":
-                if order is not None:
-                    total.copy_(engine.moves(self._parameters, *order))
+            while (task := pipe.recv()) is not None:
+                total.copy_(engine.moves(self._parameters, *task))
                 pipe.send(None)
         except EOFError:
             pass
         except BaseException:
             pipe.send(traceback.format_exc())
 
-    def _send(self, pipe: Connection, order: tuple[Orders, float] | str | None) -> None:
+    def _send(self, k: int, task: Task | None) -> None:
         with contextlib.suppress(OSError):  # a dead worker is reported where its answer is awaited
-            pipe.send(order)
+            self._pipes[k].send(task)
 
-    def _receive(self, k: int, pipe: Connection) -> None:
+    def _receive(self, k: int) -> None:
         try:
-            problem = pipe.recv()
+            failure = self._pipes[k].recv()
         except (EOFError, ConnectionError):
             self._processes[k].join()
-            code = self._processes[k].exitcode
+            end = how_it_ended(self._processes[k].exitcode)
             raise RuntimeError(
-                f"worker {k} ended with code {code} (killed, or out of memory)"
+                f"worker {k} of {len(self._pipes)} {end}; "
+                "with workers=0 everything is done in one process and takes less memory"
             ) from None
-        if problem is not None:
-            raise RuntimeError(f"worker {k} failed:\n{problem}")
-
-
-def cores() -> int:
-    """How many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def can_fork() -> bool:
-    """Is there a fork that workers can come from?"""
-    return "fork" in multiprocessing.get_all_start_methods()
+        if failure is not None:
+            raise RuntimeError(f"worker {k} failed:\n{failure}")
 
 
 def _shared(like: Tensor) -> Tensor:
     """A copy in anonymous memory that forked processes share."""
     room = mmap.mmap(-1, like.numel() * like.element_size())
     return torch.frombuffer(room, dtype=like.dtype).copy_(like)
-
-
-def _balanced(orders: Orders, parts: int) -> list[int]:
-    """Cut the clients into runs of about equal numbers of samples."""
-    middles = (orders.offsets[:-1] + orders.offsets[1:]) / 2
-    goals = orders.offsets[-1] * np.arange(1, parts) / parts
-    return [0, *np.searchsorted(middles, goals).tolist(), len(orders.clients)]
