@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from benchmarks import machine
-from headwater.experiments.tasks import Cifar10Task
+from headwater.experiments.tasks.cifar import Cifar10Task
 from headwater.learning.algorithm import State, step
 from headwater.learning.engines import choose
 from headwater.learning.evaluation import evaluate

@@ -123,7 +123,7 @@ def _study(
     from headwater.experiments.cells import Setup
     from headwater.experiments.paper.index import Tuning
     from headwater.experiments.paper.study import Study
-    from headwater.experiments.tasks import task as find
+    from headwater.experiments.tasks.find import find_task as find
 
     task = find(dataset, data_dir)
     usual = task.defaults

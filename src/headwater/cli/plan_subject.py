@@ -85,13 +85,15 @@ def from_task(
     name: str, historical: float | None, rounds: int | None, seed: int, data_dir: Path | None
 ) -> Subject:
     """A task; its ratio is given, estimated the paper's way, or measured."""
-    from headwater.experiments.tasks import TASKS, task
+    from headwater.experiments.tasks import TASKS
+    from headwater.experiments.tasks.find import find_task
 
-    if name not in TASKS:
+    if name not in TASKS and ":" not in name:
         raise InputError(
-            f"{name!r} is neither a federation file (.csv, .toml) nor a task ({', '.join(TASKS)})"
+            f"{name!r} is neither a federation file (.csv, .toml) nor a task ({', '.join(TASKS)}, "
+            "or module:Class of your own)"
         )
-    chosen = task(name, data_dir)
+    chosen = find_task(name, data_dir)
     length = _check_rounds(chosen.defaults.rounds if rounds is None else rounds)
     part = 0.2 if historical is None else historical
     if not 0 < part < 1:

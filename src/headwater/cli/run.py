@@ -15,15 +15,19 @@ from rich.console import Console
 from headwater.cli.main import app
 from headwater.cli.strategies import ALL, NAMES, parse_strategies
 from headwater.errors import InputError
+from headwater.experiments.tasks import TASKS, fractions_in_words
 
-_TASKS = "synthetic, cifar10, cifar100, femnist or shakespeare"
+_TASKS = ", ".join(TASKS)
+_FRACTIONS = fractions_in_words()
 
 
 @app.command()
 def run(
-    task: Annotated[str, typer.Argument(help=f"What to learn: {_TASKS}.")],
+    task: Annotated[
+        str, typer.Argument(help=f"What to learn: {_TASKS}; or module:Class of your own.")
+    ],
     historical: Annotated[
-        float, typer.Option(help="Fraction of the samples that is there before round 1.")
+        float, typer.Option(help=f"Fraction that is there before round 1: {_FRACTIONS}.")
     ] = 0.2,
     strategies: Annotated[str, typer.Option(help=f"Any of: {NAMES}.")] = ALL,
     rounds: Annotated[int | None, typer.Option(help="Communication rounds.")] = None,
@@ -73,7 +77,7 @@ def run(
     from headwater.experiments.cells import Setup
     from headwater.experiments.experiment import Experiment
     from headwater.experiments.parallel import alone
-    from headwater.experiments.tasks import task as find
+    from headwater.experiments.tasks.find import find_task as find
 
     chosen = find(task, data_dir)
     setup = Setup(
@@ -143,7 +147,7 @@ def report(experiment: Any, rows: dict[str, Any], as_json: bool) -> None:
     }
     text = json.dumps(summary, indent=2)
     replace(experiment.folder / "results.json", text.encode())
-    fraction = f"{100 * setup.historical:g} % of the samples historical"
+    fraction = f"{100 * setup.historical:g} % of the {task.fraction_of} historical"
     title = f"{task.name}: {fraction}, {setup.rounds} rounds"
     picture = experiment.folder / "accuracy.png"
     draw_accuracy(

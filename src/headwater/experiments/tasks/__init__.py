@@ -1,36 +1,52 @@
-"""The learning tasks, and how to bring your own
-(:class:`headwater.experiments.tasks.task.Task`)."""
+"""The learning tasks by name; each is loaded when it is asked for (:func:`find.find_task`).
+
+On the command line a task goes by its name here, or by ``module:Class`` if it is your own. What it
+must have says :class:`headwater.experiments.tasks.task.Task`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
-from headwater.errors import InputError
-from headwater.experiments.tasks.cifar import Cifar10Task, Cifar100Task
-from headwater.experiments.tasks.femnist import FemnistTask
-from headwater.experiments.tasks.shakespeare import ShakespeareTask
-from headwater.experiments.tasks.synthetic import Synthetic
-from headwater.experiments.tasks.task import Task
-
-_ON_DATA: tuple[Callable[[Path | None], Task], ...] = (
-    Cifar10Task,
-    Cifar100Task,
-    FemnistTask,
-    ShakespeareTask,
-)
-TASKS = ("synthetic", "cifar10", "cifar100", "femnist", "shakespeare")
+from dataclasses import dataclass
 
 
-def task(name: str, data_dir: Path | None = None) -> Task:
-    """A task by its name on the command line.
+@dataclass(frozen=True)
+class Entry:
+    """A task that comes with Headwater, described without loading it or PyTorch.
 
-    Args:
-        name: one of ``TASKS``.
-        data_dir: where the data sets' folders are; None: the user's cache.
+    Attributes:
+        name: What it is called on the command line and in tables.
+        description: What is learned from whom, in a few words.
+        fraction_of: What ``historical`` is a fraction of: "samples" or "clients".
+        place: Where its class is, as ``module:Class``.
     """
-    if name not in TASKS:
-        raise InputError(f"unknown task {name!r}; there are: {', '.join(TASKS)}")
-    if name == "synthetic":
-        return Synthetic()
-    return _ON_DATA[TASKS.index(name) - 1](data_dir)
+
+    name: str
+    description: str
+    fraction_of: str
+    place: str
+
+
+_HERE = "headwater.experiments.tasks."
+_ALL = (
+    Entry(
+        "synthetic", "coins flipped by logistic clients", "samples", _HERE + "synthetic:Synthetic"
+    ),
+    Entry("cifar10", "photographs of ten kinds", "samples", _HERE + "cifar:Cifar10Task"),
+    Entry("cifar100", "photographs of a hundred kinds", "samples", _HERE + "cifar:Cifar100Task"),
+    Entry("femnist", "characters by their writers", "clients", _HERE + "femnist:FemnistTask"),
+    Entry("shakespeare", "next letters by role", "clients", _HERE + "shakespeare:ShakespeareTask"),
+)
+TASKS = {entry.name: entry for entry in _ALL}
+"""All tasks that come with Headwater, by name, in the order in which they are listed."""
+
+
+def fractions_in_words() -> str:
+    """What ``historical`` means for which task, for a help text.
+
+    Example:
+        >>> fractions_in_words()
+        'of the samples (synthetic, cifar10, cifar100) or of the clients (femnist, shakespeare)'
+    """
+    kinds = dict.fromkeys(entry.fraction_of for entry in _ALL)
+    names = {k: ", ".join(e.name for e in _ALL if e.fraction_of == k) for k in kinds}
+    return " or ".join(f"of the {kind} ({names[kind]})" for kind in kinds)

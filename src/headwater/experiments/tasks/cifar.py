@@ -58,6 +58,7 @@ class _Cifar:
     validation: float = 0.2
 
     name: ClassVar[str]
+    fraction_of: ClassVar[str] = "samples"
     defaults: ClassVar[Defaults] = Defaults(rounds=1600, batch_size=8, tests=8)
 
     @cached_property

@@ -82,6 +82,7 @@ class NaturalTask:
     validation: float = 0.2
 
     name: ClassVar[str]
+    fraction_of: ClassVar[str] = "clients"
     defaults: ClassVar[Defaults]
     stay: ClassVar[int]
     """Rounds in which a fresh client is there, at most."""

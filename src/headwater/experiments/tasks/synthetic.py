@@ -46,6 +46,7 @@ class Synthetic:
     validation: float = 0.2
 
     name: ClassVar[str] = "synthetic"
+    fraction_of: ClassVar[str] = "samples"
     complete: ClassVar[bool] = True
     defaults: ClassVar[Defaults] = Defaults(rounds=40, local_steps=5)
 

@@ -20,8 +20,8 @@ class Split:
     """A task dealt out with one seed.
 
     Attributes:
-        tuning: learns from the training samples, tested on the validation samples.
-        final: learns from training and validation samples, tested on the test samples.
+        tuning: Learns from the training samples and is tested on the validation samples.
+        final: Learns from training and validation samples and is tested on the test samples.
     """
 
     tuning: Federation
@@ -33,9 +33,11 @@ class Defaults:
     """Settings of a task where the paper leaves them open; one for all strategies.
 
     Attributes:
-        rounds, local_steps, batch_size: T, E, K.
-        tests: how often a run is tested, evenly over its rounds.
-        rates: learning rates to choose from.
+        rounds: Communication rounds, T.
+        local_steps: Gradient steps of a client in a round, E.
+        batch_size: Samples of a gradient step, K; None stands for the whole memory.
+        tests: How often a run is tested, evenly over its rounds.
+        rates: Learning rates to choose from.
     """
 
     rounds: int
@@ -46,10 +48,17 @@ class Defaults:
 
 
 class Task(Protocol):
-    """A learning task. Write your own with these five and hand it to
-    :class:`headwater.experiments.experiment.Experiment`."""
+    """A learning task. Write your own with these six, and ``headwater run module:Class`` runs it.
+
+    Attributes:
+        name: What it is called in tables and folders.
+        fraction_of: What ``historical`` of `split` is a fraction of: "samples" or "clients", or
+            another word that can follow "of the".
+        defaults: Settings that suit it.
+    """
 
     name: ClassVar[str]
+    fraction_of: ClassVar[str]
     defaults: ClassVar[Defaults]
 
     @property
@@ -58,8 +67,13 @@ class Task(Protocol):
         ...
 
     def split(self, historical: float, rounds: int, seed: int) -> Split:
-        """Deal the data out: ``historical`` of it is there before round 1, the rest arrives over
-        the rounds."""
+        """Deal the data out: a fraction is there before round 1, the rest arrives over the rounds.
+
+        Args:
+            historical: The fraction, of what ``fraction_of`` says.
+            rounds: Over how many rounds the rest arrives, T.
+            seed: Decides who gets what.
+        """
         ...
 
     def model(self, seed: int) -> nn.Module:

@@ -1,0 +1,89 @@
+"""From what a user typed to a task: a name of ours, or a class of their own."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from headwater.errors import InputError
+from headwater.experiments.tasks import TASKS
+from headwater.experiments.tasks.task import Task
+
+_NEEDED = ("name", "fraction_of", "defaults", "complete", "split", "model")
+
+
+def find_task(text: str, data_dir: Path | None = None) -> Task:
+    """The task that a text names.
+
+    Args:
+        text: A name in :data:`headwater.experiments.tasks.TASKS`, or ``module:Class`` of your own,
+            found from the current folder or among what is installed.
+        data_dir: Where data sets lie; handed to tasks that take a ``data_dir``. None stands for the
+            user's cache.
+
+    Returns:
+        The task; its data are not loaded yet.
+
+    Example:
+        >>> find_task("synthetic").fraction_of
+        'samples'
+        >>> find_task("headwater.experiments.tasks.synthetic:Synthetic").name
+        'synthetic'
+    """
+    if text in TASKS:
+        return _made(load(TASKS[text].place, "task"), data_dir)
+    if ":" not in text:
+        raise InputError(
+            f"unknown task {text!r}; there are: {', '.join(TASKS)}, or module:Class of your own"
+        )
+    return _checked(_made(load(text, "task"), data_dir), text)
+
+
+def load(text: str, what: str) -> Any:
+    """What ``module:name`` stands for; modules are also looked for in the current folder.
+
+    Example:
+        >>> load("math:tau", "number")
+        6.283185307179586
+        >>> load("math:tea", "number")
+        Traceback (most recent call last):
+        headwater.errors.InputError: number 'math:tea': module math has no 'tea'
+    """
+    module, _, name = text.partition(":")
+    # `headwater` is a script: unlike `python -m`, it does not look in the current folder by itself.
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found = importlib.import_module(module)
+    except ImportError as error:
+        raise InputError(
+            f"{what} {text!r}: cannot import {module} ({error}); it must lie in the current "
+            "folder or be installed"
+        ) from error
+    if not hasattr(found, name):
+        raise InputError(f"{what} {text!r}: module {module} has no {name!r}")
+    return getattr(found, name)
+
+
+def _made(found: Any, data_dir: Path | None) -> Any:
+    """A class is called, with the data folder if it wants one; a task that is made stays."""
+    if not callable(found):
+        return found
+    if "data_dir" in inspect.signature(found).parameters:
+        return found(data_dir=data_dir)
+    return found()
+
+
+def _checked(task: Any, text: str) -> Task:
+    # Not looked up on the task itself: `complete` may be a property that loads all data.
+    missing = [n for n in _NEEDED if not hasattr(type(task), n) and n not in vars(task)]
+    if missing:
+        raise InputError(
+            f"task {text!r}: it has no {', '.join(missing)}; a task needs {', '.join(_NEEDED)} "
+            "(see headwater.experiments.tasks.task.Task)"
+        )
+    return task
