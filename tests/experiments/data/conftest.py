@@ -1,4 +1,4 @@
-"""Folders for data that nobody else sees, and the real data where they are."""
+"""Folders for data that nobody else sees."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-SHARED = Path(__file__).parents[4] / "shared" / "data"
-
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
@@ -17,9 +15,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = tmp_path / "home"
     monkeypatch.setenv("HEADWATER_DATA", str(folder))
     yield folder
-    shutil.rmtree(
-        folder, ignore_errors=True
-    )  # real data are large, and pytest keeps what is left of three runs
+    # Real data are large, and pytest keeps what is left of three runs.
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
@@ -29,10 +26,3 @@ def data(tmp_path: Path) -> Iterator[Path]:
     folder.mkdir()
     yield folder
     shutil.rmtree(folder)
-
-
-@pytest.fixture
-def shared() -> Path:
-    if not SHARED.is_dir():
-        pytest.skip(f"the real data are not in {SHARED}")
-    return SHARED

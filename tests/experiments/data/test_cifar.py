@@ -203,6 +203,7 @@ def array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
     return np.asarray(np.load(io.BytesIO(archive.read(name))))
 
 
+@pytest.mark.needs_data
 def test_real_cifar10_is_complete_and_has_the_pixels_of_the_original(
     shared: Path, data: Path
 ) -> None:
@@ -246,6 +247,7 @@ def test_real_cifar10_is_complete_and_has_the_pixels_of_the_original(
     np.testing.assert_allclose(pixels.std((0, 2, 3)), 1, atol=0.02)
 
 
+@pytest.mark.needs_data
 def test_a_real_slice_of_cifar100_has_consistent_labels(shared: Path, data: Path) -> None:
     (data / CIFAR100.folder).mkdir()
     with zipfile.ZipFile(shared / "cifar100_half.zip") as archive:

@@ -64,6 +64,7 @@ def test_pixels_survive_their_way_through_json(data: Path) -> None:
     np.testing.assert_allclose(pixels, one["user_data"]["bob"]["x"], atol=1e-6)
 
 
+@pytest.mark.needs_data
 def test_real_writers_are_read_without_loss(shared: Path, data: Path) -> None:
     real = np.load(shared / "femnist_leaf.npz")
     chosen = [7, 120, 299]
@@ -92,6 +93,7 @@ def test_real_writers_are_read_without_loss(shared: Path, data: Path) -> None:
     )
 
 
+@pytest.mark.needs_data
 def test_real_images_are_normalised(shared: Path) -> None:
     real = np.load(shared / "femnist_leaf.npz")
     fed = normalise(real["x"][real["split"] == 0])

@@ -70,6 +70,7 @@ def test_unknown_characters_become_blanks_and_lines_may_end_as_they_like(data: P
     assert train == CLEAN.replace("Line 7", "Lin  7")[1 : int(0.8 * len(CLEAN))]
 
 
+@pytest.mark.needs_data
 def test_real_roles(shared: Path, data: Path) -> None:
     with gzip.open(shared / "shakespeare" / "moby_roles.json.gz") as file:
         roles = json.load(file)["roles"][:40]
