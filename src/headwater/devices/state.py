@@ -1,0 +1,42 @@
+"""Named numbers and texts of a node that survive it: counters, positions, sums."""
+
+from __future__ import annotations
+
+from headwater.devices.database import Database
+
+Value = int | float | str
+
+
+class State:
+    """Values by name, written in the transaction of whatever they belong to."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        with database.transaction() as connection:
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value) WITHOUT ROWID"
+            )
+
+    def get(self, name: str) -> Value | None:
+        """The value of a name, or None."""
+        rows = self._database.rows("SELECT value FROM state WHERE name = ?", name)
+        return rows[0][0] if rows else None
+
+    def number(self, name: str) -> int:
+        """A counter's value, 0 before it was first counted."""
+        return int(self.get(name) or 0)
+
+    def set(self, name: str, value: Value) -> None:
+        """Write a value."""
+        with self._database.transaction() as connection:
+            connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (name, value))
+
+    def add(self, name: str, amount: int | float) -> None:
+        """Add to a number."""
+        if amount:
+            with self._database.transaction() as connection:
+                connection.execute(
+                    "INSERT INTO state VALUES (?1, ?2) "
+                    "ON CONFLICT (name) DO UPDATE SET value = value + ?2",
+                    (name, amount),
+                )
