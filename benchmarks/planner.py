@@ -54,7 +54,7 @@ def federation(clients: int, aimed: bool) -> Federation:
     samples *= np.where(fresh, 0.8 / samples[fresh].sum(), 0.2 / samples[~fresh].sum())
     target = random.uniform(0, 1, clients) * samples
     ratio = 0.75 / math.sqrt(np.count_nonzero(fresh))
-    prices = Constants(c0=0.0, c1=1.0, samples=ratio, discrepancy=ratio / 10 if aimed else 0.0)
+    prices = Constants(c0=0.0, c1=1.0, few_samples=ratio, discrepancy=ratio / 10 if aimed else 0.0)
     return Federation(samples, fresh, target / target.sum(), prices)
 
 
@@ -69,7 +69,7 @@ def clarabel(given: Federation, limit: float) -> Floats:
 
     p = cp.Variable(given.samples.size, nonneg=True)
     objective = cp.norm(p[np.flatnonzero(given.fresh)])
-    objective += given.prices.samples * cp.norm(cp.multiply(1 / np.sqrt(given.sizes), p))
+    objective += given.prices.few_samples * cp.norm(cp.multiply(1 / np.sqrt(given.sizes), p))
     if given.prices.discrepancy:
         objective += 2 * given.prices.discrepancy * cp.norm1(given.target - p)
     cp.Problem(cp.Minimize(objective), [cp.sum(p) == 1]).solve(solver=cp.CLARABEL, time_limit=limit)

@@ -31,6 +31,8 @@ CONTENT_FREE_NAMES = [
     "Importance",
     "Given",
     "Optimal",
+    "Target",
+    "Constants",
     "Ledger",
     "Holdings",
     "unroll",

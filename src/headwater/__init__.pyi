@@ -41,6 +41,8 @@ from .ledger.strategies import Importance as Importance
 from .ledger.strategies import Share as Share
 from .ledger.strategies import Strategy as Strategy
 from .ledger.strategies import Uniform as Uniform
+from .ledger.target import Target as Target
+from .planner import Constants as Constants
 from .planner import bound as bound
 from .planner import optimal_importance as optimal_importance
 

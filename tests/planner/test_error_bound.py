@@ -9,7 +9,6 @@ import pytest
 
 from headwater.planner import (
     Constants,
-    approximate_ratio,
     bound,
     bound_terms,
     effective_samples,
@@ -39,27 +38,27 @@ def test_defaults_are_the_ratio_of_cifar10():
 
 
 def test_terms_add_up_to_psi():
-    constants = Constants(c0=0.3, c1=2.0, samples=0.4, discrepancy=0.25)
+    constants = Constants(c0=0.3, c1=2.0, few_samples=0.4, discrepancy=0.25)
     terms = bound_terms(IMPORTANCE, SAMPLES, FRESH, constants)
     assert terms.total == pytest.approx(
         bound(IMPORTANCE, SAMPLES, FRESH, 0.3, 2.0, constants.c2), rel=1e-15
     )
-    assert terms.discrepancy == pytest.approx(terms.effective_samples * 0.5 / 0.4, rel=1e-15)
+    assert terms.discrepancy == pytest.approx(terms.few_samples * 0.5 / 0.4, rel=1e-15)
 
 
 def test_terms_for_a_target_by_hand():
-    constants = Constants(c0=0.3, c1=2.0, samples=0.4, discrepancy=0.25)
+    constants = Constants(c0=0.3, c1=2.0, few_samples=0.4, discrepancy=0.25)
     terms = bound_terms(IMPORTANCE, SAMPLES, FRESH, constants, target=[0.25] * 4)
     assert terms.constant == 0.3
-    assert terms.optimisation == pytest.approx(2 * math.sqrt(0.13), rel=1e-15)
-    assert terms.effective_samples == pytest.approx(
+    assert terms.noise == pytest.approx(2 * math.sqrt(0.13), rel=1e-15)
+    assert terms.few_samples == pytest.approx(
         0.4 * math.sqrt(1000 / effective_samples(IMPORTANCE, SAMPLES))
     )
     assert terms.discrepancy == pytest.approx(2 * 0.25 * (0.15 + 0.15 + 0.05 + 0.05))
 
 
 def test_the_general_bound_is_tighter_at_the_target_n():
-    constants = Constants(c0=0.0, c1=1.0, samples=0.4, discrepancy=0.25)
+    constants = Constants(c0=0.0, c1=1.0, few_samples=0.4, discrepancy=0.25)
     random = np.random.default_rng(0)
     for _ in range(200):
         samples, importance = random.uniform(1, 9, 6), random.dirichlet(np.ones(6))
@@ -73,11 +72,9 @@ def test_the_general_bound_is_tighter_at_the_target_n():
 
 
 def test_any_noise_in_place_of_the_mask():
-    constants = Constants(c0=0.0, c1=3.0, samples=0.4, discrepancy=0.25)
+    constants = Constants(c0=0.0, c1=3.0, few_samples=0.4, discrepancy=0.25)
     terms = bound_terms(IMPORTANCE, SAMPLES, [0.0, 0.5, 2.0, 1.0], constants)
-    assert terms.optimisation == pytest.approx(
-        3 * math.sqrt(0.5 * 0.01 + 2 * 0.09 + 0.04), rel=1e-15
-    )
+    assert terms.noise == pytest.approx(3 * math.sqrt(0.5 * 0.01 + 2 * 0.09 + 0.04), rel=1e-15)
 
 
 def test_psi_of_many_clients_is_summed_without_loss():
@@ -111,8 +108,8 @@ def test_constants_by_hand():
     constants = Constants.from_definitions(**given, vc_dimension=8, discrepancy=0.1, c0=0.25)
     assert constants.c0 == 0.25
     assert constants.c1 == pytest.approx(3 * 3 * (0.5 + 2 / 4), rel=1e-15)
-    assert constants.samples == pytest.approx(4 * math.sqrt(1 + math.log(100)) / 10, rel=1e-15)
-    assert constants.c2 == pytest.approx(constants.samples + 0.2, rel=1e-15)
+    assert constants.few_samples == pytest.approx(4 * math.sqrt(1 + math.log(100)) / 10, rel=1e-15)
+    assert constants.c2 == pytest.approx(constants.few_samples + 0.2, rel=1e-15)
     assert constants.ratio == pytest.approx(constants.c2 / 9, rel=1e-15)
     assert Constants.from_definitions(**given, parameters=32, loss_bound=0.1, c0=0.25) == constants
 
@@ -142,10 +139,10 @@ def test_the_approximation_follows_from_the_definitions():
 
 
 def test_no_fresh_client_makes_the_ratio_infinite():
-    ratio = approximate_ratio(
+    constants = Constants.approximate(
         loss_bound=1, gradient_norm=1, diameter=1, parameters=9, total_samples=9, fresh_clients=0
     )
-    assert ratio == math.inf
+    assert constants.ratio == math.inf
 
 
 @pytest.mark.parametrize(
@@ -159,7 +156,7 @@ def test_no_fresh_client_makes_the_ratio_infinite():
 def test_ratios_from_the_reported_constants(
     loss_bound, gradient_norm, diameter, parameters, total, fresh, ratio
 ):
-    approximate = approximate_ratio(
+    constants = Constants.approximate(
         loss_bound=loss_bound,
         gradient_norm=gradient_norm,
         diameter=diameter,
@@ -167,7 +164,7 @@ def test_ratios_from_the_reported_constants(
         total_samples=total,
         fresh_clients=fresh,
     )
-    assert round(approximate, 3) == ratio
+    assert round(constants.ratio, 3) == ratio
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 
@@ -11,7 +12,6 @@ import pytest
 from headwater.errors import InputError
 from headwater.planner import (
     Constants,
-    approximate_ratio,
     bound,
     bound_terms,
     effective_samples,
@@ -20,7 +20,7 @@ from headwater.planner import (
     optimal_importance,
 )
 
-PRICES = Constants(c0=0.0, c1=1.0, samples=0.5, discrepancy=0.1)
+PRICES = Constants(c0=0.0, c1=1.0, few_samples=0.5, discrepancy=0.1)
 DEFINITIONS = {
     "gradient_noise": 1,
     "diameter": 1,
@@ -153,9 +153,9 @@ def test_prices_of_psi(name, value):
         bound([0.5, 0.5], [1, 2], [True, False], **{name: value})
 
 
-@pytest.mark.parametrize("name", ["c0", "c1", "samples", "discrepancy"])
+@pytest.mark.parametrize("name", ["c0", "c1", "few_samples", "discrepancy"])
 def test_constants(name):
-    plain = {"c0": 0.0, "c1": 1.0, "samples": 1.0, "discrepancy": 1.0}
+    plain = {"c0": 0.0, "c1": 1.0, "few_samples": 1.0, "discrepancy": 1.0}
     with refusal(f"{name} is nan"):
         Constants(**plain | {name: math.nan})
 
@@ -213,7 +213,7 @@ def test_approximation(name):
         "fresh_clients": 1,
     }
     with refusal(f"{name} is -1"):
-        approximate_ratio(**plain | {name: -1})
+        Constants.approximate(**plain | {name: -1})
 
 
 def test_counts_of_every_kind_of_number_pass():
@@ -227,3 +227,64 @@ def test_counts_of_every_kind_of_number_pass():
         assert optimal_importance(samples, [False, False], 0.1).importance.tolist() == [0.25, 0.75]
     beyond_int64 = optimal_importance([10**30, 3 * 10**30], [False, False], 0.1)
     assert beyond_int64.importance == pytest.approx([0.25, 0.75], rel=1e-15)
+
+
+@pytest.mark.parametrize("ratio", [5e-324, 1e-310, 1e-300])
+def test_a_ratio_next_to_zero_has_the_limits_answer(ratio):
+    """Without a quiet client noise alone decides, p ∝ 1/v; with one it gets everything."""
+    noisy = optimal_importance([100, 100, 400], [True, True, True], ratio)
+    assert noisy.importance == pytest.approx([1 / 3] * 3, rel=1e-15)
+    quiet = optimal_importance([100, 100, 400], [False, True, True], ratio)
+    assert quiet.importance.tolist() == [1.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("ratio", [10**400, True, np.bool_(True), "0.15", None, 1j])
+def test_a_ratio_that_is_no_number(ratio):
+    with refusal("ratio is"):
+        optimal_importance([1, 2], [True, False], ratio)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.int8, np.uint64])
+def test_numbers_of_numpy_are_numbers(kind):
+    plain = optimal_importance([1, 2], [True, False], 1.0).importance
+    assert (optimal_importance([1, 2], [True, False], kind(1)).importance == plain).all()
+    assert Constants(kind(0), kind(1), kind(1), kind(0)).ratio == 1
+    assert bound([0.5, 0.5], [1, 2], [True, False], kind(0), kind(1), kind(1)) > 0
+
+
+@pytest.mark.parametrize(
+    ("samples", "text"),
+    [
+        ([10**400, 1], "samples of client 0 is beyond the range of float64"),
+        ([1, True], "samples of client 1 is True"),
+        ((np.bool_(True), 2), "samples of client 0 is np.True_"),
+    ],
+)
+def test_counts_that_only_look_like_numbers(samples, text):
+    with refusal(text):
+        optimal_importance(samples, [False, True], 1.0)
+
+
+@pytest.mark.parametrize("c0", ["x", True, 10**400])
+def test_c0_is_a_number(c0):
+    with refusal("c0 is"):
+        bound([1.0], [1], [False], c0=c0)
+    with refusal("c0 is"):
+        Constants(c0, 1.0, 1.0, 1.0)
+
+
+EXTREMES = (0.0, 5e-324, 1e-150, 1.0, 1e150, 1e300, 1.7e308)
+
+
+@pytest.mark.parametrize("prices", list(itertools.product(EXTREMES, repeat=3)))
+@pytest.mark.parametrize("noise", [[0.0, 0.5, 1.0], [0.3, 0.5, 1.0], [0.0, 0.0, 0.0]])
+def test_prices_of_any_size_have_their_limits_answer(prices, noise):
+    target = np.array([0.2, 0.3, 0.5])
+    best = optimal_for_target([100, 100, 400], noise, target, Constants(0.0, *prices))
+    assert best.importance.sum() == pytest.approx(1, rel=1e-12)
+    assert (best.importance >= 0).all()
+    c1, few, discrepancy = prices
+    if discrepancy > 1e100 * max(c1, few):
+        assert best.importance == pytest.approx(target, rel=1e-12)
+    if few > 1e100 * max(c1, discrepancy):
+        assert best.importance == pytest.approx([1 / 6, 1 / 6, 2 / 3], rel=1e-12)

@@ -39,7 +39,9 @@ def problems(draw, most=12, widest=9.0):
 
 
 def solve(problem):
-    constants = Constants(c0=0.0, c1=problem.c1, samples=problem.c2, discrepancy=problem.price / 2)
+    constants = Constants(
+        c0=0.0, c1=problem.c1, few_samples=problem.c2, discrepancy=problem.price / 2
+    )
     return optimal_for_target(problem.samples, problem.noise, problem.target, constants)
 
 

@@ -151,13 +151,13 @@ def _weights(outlook: Outlook) -> dict[str, Floats]:
 def _prospect(
     outlook: Outlook, name: str, importance: Floats, ratio: float, bound: Bound
 ) -> Prospect:
-    prices = Constants(c0=0.0, c1=1.0, samples=1.0, discrepancy=0.0)
+    prices = Constants(c0=0.0, c1=1.0, few_samples=1.0, discrepancy=0.0)
     terms = bound_terms(importance, outlook.group_samples, group_noise(outlook, bound), prices)
     return Prospect(
         strategy=name,
         importance=importance,
         historical=float(importance[~outlook.fresh].sum()),
         effective_samples=effective_samples(importance, outlook.group_samples),
-        noise=terms.optimisation,
-        size=ratio * terms.effective_samples,
+        noise=terms.noise,
+        size=ratio * terms.few_samples,
     )

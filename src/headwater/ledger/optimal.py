@@ -11,7 +11,7 @@ import numpy as np
 from headwater.errors import InputError
 from headwater.ledger.holdings import Holdings
 from headwater.ledger.strategies import Importance
-from headwater.planner import minimise
+from headwater.planner import exact_noise, minimise
 from headwater.randomness import Floats
 
 
@@ -58,13 +58,11 @@ class Optimal:
             )
         there = holdings.samples > 0
         fresh = ~holdings.historical
-        noise, ratio = fresh.astype(np.float64), self.ratio
+        noise = fresh.astype(np.float64)
         if self.bound == "sharp":
-            # c1 = σ0·D·√(M − M_hist) holds the paper's slack factor; the exact noise does not need
-            # it
-            noise, ratio = client_noise(holdings), ratio * np.sqrt(max(1, (fresh & there).sum()))
+            noise = exact_noise(client_noise(holdings), int((fresh & there).sum()))
         importance = np.zeros(holdings.clients)
-        importance[there] = minimise(noise[there], holdings.samples[there], ratio).importance
+        importance[there] = minimise(noise[there], holdings.samples[there], self.ratio).importance
         return importance
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -14,19 +14,18 @@ from headwater.errors import InputError
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 Noise = Floats | Mask
-"""v_m of each client; a mask stands for ones and zeros, and need not be turned into them."""
+"""The noise v_m of each client; a mask stands for ones and zeros."""
 
 SUM_TOLERANCE = 1e-6
-"""How far importances may be from summing to one before they count as a mistake (float32 sums
-pass)."""
+"""How far importances may be from summing to one before they count as a mistake. Sums of float32
+numbers pass."""
 
 SMALLEST_SHARE = 1e-150
 """Below this share of all samples a client's 1/n_m leaves the range that float64 can square."""
 
 
 def vector(values: npt.ArrayLike, name: str) -> Floats:
-    """Turn ``values`` into a one-dimensional float64 array with at least one entry, or say which is
-    no number."""
+    """Turn values into a flat float64 array with at least one entry, or say which is no number."""
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -37,15 +36,46 @@ def vector(values: npt.ArrayLike, name: str) -> Floats:
         raise InputError(
             f"{name} has shape {array.shape}; give one number for each client, at least one client"
         )
-    if array.dtype.kind not in "iuf":
-        _all_numbers(values if isinstance(values, (list, tuple)) else array, name)
-    return array.astype(np.float64, copy=False)
+    if isinstance(values, list | tuple):
+        # NumPy turns a list of numbers and booleans into numbers; only the list still tells.
+        if array.dtype.kind not in "iuf" or {bool, np.bool_} & set(map(type, values)):
+            _all_numbers(values, name)
+    elif array.dtype.kind not in "iuf":
+        _all_numbers(array, name)
+    return _as_floats(array, name)
 
 
-def _all_numbers(values: Any, name: str) -> None:
+def _as_floats(array: npt.NDArray[np.generic], name: str) -> Floats:
+    try:
+        return array.astype(np.float64, copy=False)
+    except OverflowError:  # whole numbers of Python have no largest
+        client = next(k for k, value in enumerate(array.tolist()) if not _fits(value))
+        raise InputError(
+            f"{name} of client {client} is beyond the range of float64; it must be below 1.8e308"
+        ) from None
+
+
+def _all_numbers(values: Iterable[object], name: str) -> None:
     for client, value in enumerate(values):
-        if not isinstance(value, numbers.Real) or isinstance(value, (bool, np.bool_)):
+        if not is_number(value):
             raise InputError(f"{name} of client {client} is {value!r}, which is not a number")
+
+
+def is_number(value: object) -> bool:
+    """Whether this is a real number, of Python or of NumPy; True and False are none.
+
+    >>> is_number(np.float32(0.5)), is_number(True), is_number("1")
+    (True, False, False)
+    """
+    return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+
+
+def _fits(value: float) -> bool:
+    try:
+        float(value)
+    except OverflowError:
+        return False
+    return True
 
 
 def _first(bad: Mask) -> int:
@@ -53,14 +83,13 @@ def _first(bad: Mask) -> int:
 
 
 def counts(samples: npt.ArrayLike) -> Floats:
-    """Check the clients' sample counts N_m: finite and above zero."""
+    """Check the clients' sample counts N_m, which are finite and above zero."""
     array = vector(samples, "samples")
     if not (array.min() > 0 and array.max() < math.inf):  # a NaN fails both
         client = _first(~((array > 0) & (array < math.inf)))
         raise InputError(
             f"samples of client {client} is {array[client]:g}; every client needs a finite count "
-            "above zero "
-            "(leave out clients that have no samples)"
+            "above zero (leave out clients that have no samples)"
         )
     return array
 
@@ -78,14 +107,13 @@ def relative_sizes(samples: npt.ArrayLike) -> Floats:
         client = int(np.argmin(sizes))
         raise InputError(
             f"samples of client {client} is less than {SMALLEST_SHARE:g} of all samples, too small "
-            "to compute "
-            "with; leave the client out"
+            "to compute with; leave the client out"
         )
     return sizes
 
 
 def mask(fresh: npt.ArrayLike, clients: int) -> Mask:
-    """Check the mask of fresh clients: booleans, one for each client."""
+    """Check the mask of fresh clients, one boolean for each client."""
     array = np.asarray(fresh)
     if array.dtype != np.bool_:
         raise InputError(
@@ -101,7 +129,7 @@ def mask(fresh: npt.ArrayLike, clients: int) -> Mask:
 
 
 def non_negatives(values: npt.ArrayLike, clients: int, name: str) -> Floats:
-    """Check a finite non-negative number for each client."""
+    """Check one finite number for each client that is not below zero."""
     array = vector(values, name)
     if array.size != clients:
         raise InputError(
@@ -124,7 +152,7 @@ def noises(noise: npt.ArrayLike, clients: int) -> Noise:
 
 
 def distribution(values: npt.ArrayLike, clients: int, name: str) -> Floats:
-    """Check a point of the simplex: non-negative, summing to one."""
+    """Check a point of the simplex, which is not negative and sums to one."""
     array = non_negatives(values, clients, name)
     total = float(array.sum())
     if abs(total - 1) > SUM_TOLERANCE:
@@ -136,12 +164,26 @@ def distribution(values: npt.ArrayLike, clients: int, name: str) -> Floats:
 
 
 def number(value: float, name: str, *, infinite: bool = False, positive: bool = False) -> float:
-    """Check one number that must not be below zero (or, if ``positive``, must be above it)."""
+    """Check one number that must not be below zero or, if ``positive``, must be above it."""
     allowed = ("above zero" if positive else "zero or more") + ("" if infinite else ", finite")
-    if not isinstance(value, numbers.Real) or isinstance(value, bool):
-        raise InputError(f"{name} is {value!r}, which is not a number; it must be {allowed}")
-    result = float(value)
+    result = _real(value, name, allowed)
     low = result > 0 if positive else result >= 0
     if not (low and (infinite or result < math.inf)):
         raise InputError(f"{name} is {value}; it must be {allowed}")
     return result
+
+
+def finite(value: float, name: str) -> float:
+    """Check one finite number of either sign."""
+    result = _real(value, name, "a finite number")
+    if not math.isfinite(result):
+        raise InputError(f"{name} is {value}; it must be a finite number")
+    return result
+
+
+def _real(value: float, name: str, allowed: str) -> float:
+    if not is_number(value):
+        raise InputError(f"{name} is {value!r}, which is not a number; it must be {allowed}")
+    if not _fits(value):
+        raise InputError(f"{name} is beyond the range of float64; it must be {allowed}")
+    return float(value)

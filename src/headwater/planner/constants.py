@@ -1,4 +1,4 @@
-"""The prices in the bound: from their definitions, or from what a few samples tell."""
+"""The prices in the bound, from their definitions or from what a few samples tell."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from headwater.errors import InputError
-from headwater.planner.checks import number
+from headwater.planner.checks import finite, number
+from headwater.planner.slack import slack
 
 
 @dataclass(frozen=True)
@@ -17,30 +18,31 @@ class Constants:
     Attributes:
         c0: what no choice of importances changes, (C1 + C3)/√T + C2/√T³.
         c1: price of the gradient noise.
-        samples: c2', price of few effective samples.
+        few_samples: c2', price of few effective samples.
         discrepancy: max disc(P_m, P_m'), how much two clients' losses can differ for one model.
     """
 
     c0: float
     c1: float
-    samples: float
+    few_samples: float
     discrepancy: float
 
     def __post_init__(self) -> None:
-        if not math.isfinite(self.c0):
-            raise InputError(f"c0 is {self.c0}; it must be a finite number")
-        for name in ("c1", "samples", "discrepancy"):
+        finite(self.c0, "c0")
+        for name in ("c1", "few_samples", "discrepancy"):
             number(getattr(self, name), name)
 
     @property
     def c2(self) -> float:
         """Price of √(Σ p_m²/n_m) in ψ, c2' + 2·disc."""
-        return self.samples + 2 * self.discrepancy
+        return self.few_samples + 2 * self.discrepancy
 
     @property
     def ratio(self) -> float:
-        """c2/c1, all that the optimal importances depend on; infinite if there is no gradient
-        noise."""
+        """c2/c1, all that the optimal importances depend on.
+
+        It is infinite if there is no gradient noise.
+        """
         return self.c2 / self.c1 if self.c1 else math.inf
 
     @classmethod
@@ -79,26 +81,20 @@ class Constants:
         Example:
             >>> constants = Constants.from_definitions(gradient_noise=2.0, diameter=1.0, rounds=100,
             ...     vc_dimension=10, total_samples=1000, fresh_clients=4, discrepancy=0.1)
-            >>> round(constants.c1, 4), round(constants.samples, 4), round(constants.ratio, 4)
+            >>> round(constants.c1, 4), round(constants.few_samples, 4), round(constants.ratio, 4)
             (4.8, 0.947, 0.239)
         """
         total = number(total_samples, "total_samples", positive=True)
-        quarter = (
-            None if parameters is None else number(parameters, "parameters", positive=True) / 4
-        )
-        capacity = _one_of(vc_dimension, quarter, "vc_dimension", "parameters")
-        difference = _one_of(discrepancy, loss_bound, "discrepancy", "loss_bound", zero=True)
-        spread = number(gradient_noise, "gradient_noise") * math.sqrt(
-            number(fresh_clients, "fresh_clients")
-        )
-        reach = number(diameter, "diameter") + 2 / math.sqrt(
-            number(rounds, "rounds", positive=True)
-        )
+        complexity = _complexity(vc_dimension, parameters)
+        spread = number(gradient_noise, "gradient_noise")
+        spread *= slack(number(fresh_clients, "fresh_clients"))
+        reach = number(diameter, "diameter")
+        reach += 2 / math.sqrt(number(rounds, "rounds", positive=True))
         return cls(
-            c0,
-            spread * reach,
-            4 * math.sqrt(_log_factor(capacity, total) * capacity / total),
-            difference,
+            c0=c0,
+            c1=spread * reach,
+            few_samples=4 * math.sqrt(_log_factor(complexity, total) * (complexity / total)),
+            discrepancy=_discrepancy(discrepancy, loss_bound),
         )
 
     @classmethod
@@ -112,8 +108,9 @@ class Constants:
         total_samples: float,
         fresh_clients: int,
     ) -> Self:
-        """Approximate c1 ≈ 2GD·√(M − M_hist), c2' ≈ 2·√(d/N) and disc ≈ B, as the paper's appendix
-        does.
+        """Approximate c1 ≈ 2GD·√(M − M_hist), c2' ≈ 2·√(d/N) and disc ≈ B.
+
+        The paper's appendix does so, and has c2/c1 ≈ (B + √(d/N)) / (G·D·√(M − M_hist)).
 
         The paper derives c1 from σ0 ≤ 2√2·LB; by its own lemma that should read 2·√(2LB) = 2G,
         which is what its final formula, and this one, uses.
@@ -136,47 +133,31 @@ class Constants:
         steepness = 2 * number(gradient_norm, "gradient_norm") * number(diameter, "diameter")
         return cls(
             c0=0.0,
-            c1=steepness * math.sqrt(number(fresh_clients, "fresh_clients")),
-            samples=2 * math.sqrt(number(parameters, "parameters") / total),
+            c1=steepness * slack(number(fresh_clients, "fresh_clients")),
+            few_samples=2 * math.sqrt(number(parameters, "parameters") / total),
             discrepancy=number(loss_bound, "loss_bound"),
         )
 
 
-def approximate_ratio(
-    *,
-    loss_bound: float,
-    gradient_norm: float,
-    diameter: float,
-    parameters: float,
-    total_samples: float,
-    fresh_clients: int,
-) -> float:
-    """Approximate c2/c1 ≈ (B + √(d/N)) / (G·D·√(M − M_hist)); see :meth:`Constants.approximate`.
-
-    >>> paper = {"loss_bound": 4.6, "gradient_norm": 4.7, "diameter": 1.0, "parameters": 3_537_444}
-    >>> round(approximate_ratio(**paper, total_samples=50_000, fresh_clients=25), 3)
-    0.554
-    """
-    return Constants.approximate(
-        loss_bound=loss_bound,
-        gradient_norm=gradient_norm,
-        diameter=diameter,
-        parameters=parameters,
-        total_samples=total_samples,
-        fresh_clients=fresh_clients,
-    ).ratio
+def _complexity(vc_dimension: float | None, parameters: float | None) -> float:
+    """The VC dimension, or a quarter of the number of parameters."""
+    _one_of("vc_dimension", vc_dimension, "parameters", parameters)
+    if vc_dimension is not None:
+        return number(vc_dimension, "vc_dimension", positive=True)
+    return number(parameters or 0.0, "parameters", positive=True) / 4
 
 
-def _one_of(
-    first: float | None, second: float | None, name: str, other: str, *, zero: bool = False
-) -> float:
-    if (first is None) == (second is None):
+def _discrepancy(discrepancy: float | None, loss_bound: float | None) -> float:
+    """The discrepancy, or the largest loss, which it cannot exceed."""
+    _one_of("discrepancy", discrepancy, "loss_bound", loss_bound)
+    if discrepancy is not None:
+        return number(discrepancy, "discrepancy")
+    return number(loss_bound or 0.0, "loss_bound")
+
+
+def _one_of(name: str, value: float | None, other: str, instead: float | None) -> None:
+    if (value is None) == (instead is None):
         raise InputError(f"give either {name} or {other}, and not both")
-    return (
-        number(first, name, positive=not zero)
-        if first is not None
-        else number(second or 0.0, other)
-    )
 
 
 def _log_factor(vc_dimension: float, total_samples: float) -> float:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from headwater.errors import InputError
 from headwater.planner.checks import (
     Floats,
     Noise,
     counts,
     distribution,
+    finite,
     mask,
     noises,
     number,
@@ -29,20 +29,21 @@ class BoundTerms:
 
     Attributes:
         constant: c0, which no choice of importances changes.
-        optimisation: gradient noise, c1·√(Σ v_m p_m²); in the paper's case c1·√(Σ_fresh p_m²).
-        effective_samples: c2'·√(Σ p_m²/n_m) = c2'·√(N/N_eff), the price of few effective samples.
-        discrepancy: price of learning from other proportions of clients than those wanted.
+        noise: c1·√(Σ v_m p_m²), the cost of rounds that differ; in the paper's case
+            c1·√(Σ_fresh p_m²).
+        few_samples: c2'·√(Σ p_m²/n_m) = c2'·√(N/N_eff), the cost of few effective samples.
+        discrepancy: the cost of learning from other proportions of clients than those wanted.
     """
 
     constant: float
-    optimisation: float
-    effective_samples: float
+    noise: float
+    few_samples: float
     discrepancy: float
 
     @property
     def total(self) -> float:
         """The bound itself."""
-        return self.constant + self.optimisation + self.effective_samples + self.discrepancy
+        return self.constant + self.noise + self.few_samples + self.discrepancy
 
 
 def bound(
@@ -77,10 +78,8 @@ def bound(
     """
     sizes = relative_sizes(samples)
     shares = distribution(importance, sizes.size, "importance")
-    noise, generalisation = norms(shares, sizes, mask(fresh, sizes.size))
-    if not math.isfinite(c0):
-        raise InputError(f"c0 is {c0}; it must be a finite number")
-    return c0 + number(c1, "c1") * noise + number(c2, "c2") * generalisation
+    noisy, thin = norms(shares, sizes, mask(fresh, sizes.size))
+    return finite(c0, "c0") + number(c1, "c1") * noisy + number(c2, "c2") * thin
 
 
 def bound_terms(
@@ -93,8 +92,8 @@ def bound_terms(
     """Evaluate the bound term by term, for the target p_m = n_m or any other.
 
     Without a ``target`` the learner should do well on all samples alike, α_m = n_m, and the
-    discrepancy term is 2·disc·√(Σ p_m²/n_m), as in ψ. With a target α it is the tighter 2·disc·‖α −
-    p‖₁ of the general corollary.
+    discrepancy term is 2·disc·√(Σ p_m²/n_m), as in ψ. With a target α it is the tighter
+    2·disc·‖α − p‖₁ of the general corollary.
 
     Args:
         importance: p_m, the share of the training that each client gets; sums to one.
@@ -109,7 +108,7 @@ def bound_terms(
         The terms and, as ``total``, their sum.
 
     Example:
-        >>> prices = Constants(c0=0.0, c1=1.0, samples=0.3, discrepancy=0.1)
+        >>> prices = Constants(c0=0.0, c1=1.0, few_samples=0.3, discrepancy=0.1)
         >>> terms = bound_terms([0.5, 0.5], [300, 100], [False, True], prices)
         >>> terms.total == bound([0.5, 0.5], [300, 100], [False, True], c1=1.0, c2=prices.c2)
         True
@@ -123,28 +122,27 @@ def bound_terms(
     """
     sizes = relative_sizes(samples)
     shares = distribution(importance, sizes.size, "importance")
-    optimisation, generalisation = norms(shares, sizes, noises(noise, sizes.size))
-    distance = generalisation
+    noisy, thin = norms(shares, sizes, noises(noise, sizes.size))
+    distance = thin
     if target is not None:
         distance = float(np.abs(distribution(target, sizes.size, "target") - shares).sum())
     return BoundTerms(
-        constants.c0,
-        constants.c1 * optimisation,
-        constants.samples * generalisation,
-        2 * constants.discrepancy * distance,
+        constant=constants.c0,
+        noise=constants.c1 * noisy,
+        few_samples=constants.few_samples * thin,
+        discrepancy=2 * (constants.discrepancy * distance),
     )
 
 
 def norms(importance: Floats, sizes: Floats, noise: Noise) -> tuple[float, float]:
-    """Return √(Σ v_m p_m²) and √(Σ p_m²/n_m), the two norms that every form of the bound is made
-    of."""
+    """Return √(Σ v_m p_m²) and √(Σ p_m²/n_m), of which every form of the bound is made."""
 
     def part(here: slice) -> tuple[float, float]:
         square = importance[here] * importance[here]
         return float(square @ noise[here]), float((square / sizes[here]).sum())
 
-    optimisation, generalisation = totals(part(here) for here in pieces(sizes.size))
-    return math.sqrt(optimisation), math.sqrt(generalisation)
+    noisy, thin = totals(part(here) for here in pieces(sizes.size))
+    return math.sqrt(noisy), math.sqrt(thin)
 
 
 def quiet_share(importance: Floats, noise: Noise) -> float:
@@ -159,8 +157,10 @@ def quiet_share(importance: Floats, noise: Noise) -> float:
 
 
 def effective_samples(importance: npt.ArrayLike, samples: npt.ArrayLike) -> float:
-    """Effective number of samples N_eff = 1 / Σ p_m²/N_m when a client's samples share its
-    importance equally.
+    """Effective number of samples N_eff = 1 / Σ p_m²/N_m.
+
+    It is the number of equally counting samples that would generalise as well, when the samples of
+    a client share its importance equally.
 
     >>> effective_samples([0.75, 0.25], [300, 100])
     400.0

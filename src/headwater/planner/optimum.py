@@ -40,11 +40,14 @@ from headwater.planner.error_bound import norms, quiet_share
 from headwater.planner.passes import pieces, totals
 
 STEP_TOLERANCE = 1e-9
-"""A Newton step this small, relative to y, leaves an error of its square: below what float64 can
+"""A Newton step this small, relative to y, leaves an error of its square, which float64 cannot
 show."""
 
 ROUNDING = 1e-14
 """Relative error of G(y) that rounding alone can make."""
+
+SMALLEST_ROOT = float(np.finfo(np.float64).tiny)
+"""Below this y loses digits and 1/y overflows; next to any z_m > 0 it is nothing."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class Optimum:
     Attributes:
         importance: p*, one entry for each client; not negative, summing to one.
         value: ψ/c1 at p*, without c0. Infinite if the ratio is.
-        historical: total importance of the clients without noise, in the paper's case the
+        historical: importance of all clients without noise together, in the paper's case of the
             historical ones.
     """
 
@@ -64,8 +67,7 @@ class Optimum:
 
 
 def optimal_importance(samples: npt.ArrayLike, fresh: npt.ArrayLike, ratio: float) -> Optimum:
-    """Minimise the paper's ψ(p; c)/c1 = √(Σ_fresh p_m²) + (c2/c1)·√(Σ p_m²/n_m) over the
-    importances p.
+    """Minimise the paper's ψ(p; c)/c1 = √(Σ_fresh p_m²) + (c2/c1)·√(Σ p_m²/n_m) over p.
 
     Exact up to rounding, in time linear in the number of clients. At ``ratio`` 0 the minimisers can
     be many; the answer is then the limit from above: Historical, or equal importance if all clients
@@ -97,7 +99,7 @@ def optimal_importance(samples: npt.ArrayLike, fresh: npt.ArrayLike, ratio: floa
 
 
 def minimise(noise: npt.ArrayLike, samples: npt.ArrayLike, ratio: float) -> Optimum:
-    """Minimise √(Σ v_m p_m²) + (c2/c1)·√(Σ p_m²/n_m) over the importances p, for any noise v_m ≥ 0.
+    """Minimise √(Σ v_m p_m²) + (c2/c1)·√(Σ p_m²/n_m) over p, for any noise v_m ≥ 0.
 
     With v_m = 1 for fresh and 0 for historical clients this is :func:`optimal_importance`. With the
     variability that a ledger gives for each client, 1/b_m − 1/N_m for one that keeps only the
@@ -122,18 +124,18 @@ def minimise(noise: npt.ArrayLike, samples: npt.ArrayLike, ratio: float) -> Opti
 
 
 def _solve(sizes: Floats, noise: Noise, ratio: float) -> Optimum:
-    scale = float(noise.max()) or 1.0  # noise is brought to at most one, so that nothing overflows
+    # The noise is brought to at most one, so that nothing overflows; A and r change by √scale.
+    scale = float(noise.max()) or 1.0
     spread: Floats = noise / scale
     spread *= sizes
-    importance = _importance(sizes, spread, _root(_Curve(sizes, spread), ratio / math.sqrt(scale)))
-    optimisation, generalisation = norms(importance, sizes, noise)
-    return Optimum(
-        importance, optimisation + ratio * generalisation, quiet_share(importance, noise)
-    )
+    root = _root(_Curve(sizes, spread), ratio / math.sqrt(scale))
+    importance = _importance(sizes, spread, root)
+    noisy, thin = norms(importance, sizes, noise)
+    return Optimum(importance, noisy + ratio * thin, quiet_share(importance, noise))
 
 
 class _Curve:
-    """G(y) and its slope."""
+    """The increasing curve G(y) and its slope."""
 
     def __init__(self, sizes: Floats, spread: Floats) -> None:
         self.sizes, self.spread = sizes, spread
@@ -151,7 +153,8 @@ class _Curve:
 
     def at(self, y: float) -> tuple[float, float]:
         """Return G(y) and dG/dy, for y > 0."""
-        scale = y + self.least  # sums over ((y + least)/(y + z))^k, all terms within [0, 1]
+        # Sums over ((y + least)/(y + z))^k have all their terms within [0, 1], however small y is.
+        scale = y + self.least
         square, weighted, cube = totals(
             self._sums(here, y, scale) for here in pieces(self.sizes.size)
         )
@@ -159,8 +162,7 @@ class _Curve:
         return value, value * (cube / scale) * (1 / (y * square) + 1 / weighted)
 
     def _sums(self, here: slice, y: float, scale: float) -> tuple[float, float, float]:
-        """Σ n w², Σ n z w² and Σ n z w³ for w = scale/(y + z), so that Q = (y/scale)²·Σ n w² and so
-        on."""
+        """Σ n w², Σ n z w² and Σ n z w³ for w = scale/(y + z); so Q = (y/scale)²·Σ n w²."""
         weight = self.spread[here] + y
         np.divide(scale, weight, out=weight)
         power = weight * weight
@@ -178,27 +180,28 @@ def _root(curve: _Curve, ratio: float) -> float:
     """
     if ratio == math.inf or curve.stretch == 0:
         return math.inf
-    if ratio <= curve.start:
-        return 0.0
     low = 0.0
-    high = y = ratio * curve.stretch
+    high = y = ratio * curve.stretch  # G(y) ≥ y/stretch, so the root is not beyond this
+    if ratio <= curve.start or high < SMALLEST_ROOT:
+        return 0.0
     for passes in count(1):
         value, slope = curve.at(y)
         step = y - (value - ratio) / slope
         if abs(step - y) <= STEP_TOLERANCE * y or abs(value - ratio) <= ROUNDING * ratio:
             break
         low, high = (low, y) if value > ratio else (y, high)
-        if (
-            not low < step < high or passes % 8 == 0
-        ):  # now and then in any case, so that nothing holds it up
+        # Every eighth pass halves the bracket in any case, so that no shape can hold it up.
+        if not low < step < high or passes % 8 == 0:
             step = math.sqrt(low * high) or high / 1024
         y = step
     return max(step, low)
 
 
 def _importance(sizes: Floats, spread: Floats, root: float) -> Floats:
-    """Return p_m ∝ n_m/(y + z_m), in the memory of ``spread``: at ten million clients a new array
-    costs more."""
+    """Return p_m ∝ n_m/(y + z_m), in the memory of ``spread``.
+
+    At ten million clients a new array would cost more than the arithmetic.
+    """
     least = float(spread.min())
     if root == math.inf:
         weight = sizes.copy()

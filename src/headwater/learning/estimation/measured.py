@@ -25,6 +25,7 @@ from headwater.learning.estimation.participants import Participants
 from headwater.learning.estimation.ratio import Estimate, paper_estimate
 from headwater.learning.federation import Client, Federation
 from headwater.learning.losses import Loss, cross_entropy
+from headwater.planner.slack import slack
 from headwater.randomness import Floats, Purpose, key
 
 _REPETITIONS = 400
@@ -76,7 +77,7 @@ class Measurement:
     def ratio(self) -> Uncertain:
         """c2/c1 from what was measured; its error is that of variance and discrepancy, not of D."""
         paper, deviation = self.estimate, math.sqrt(self.gradient_variance.value)
-        reach = (paper.diameter + 2 / math.sqrt(self.rounds)) * math.sqrt(paper.fresh_clients)
+        reach = (paper.diameter + 2 / math.sqrt(self.rounds)) * slack(paper.fresh_clients)
         if not reach * deviation:
             return Uncertain(math.inf, 0.0)
         price = self.discrepancy.value + math.sqrt(paper.parameters / paper.total_samples)

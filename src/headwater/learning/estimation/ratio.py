@@ -15,6 +15,7 @@ from headwater.learning.losses import Loss, cross_entropy
 from headwater.ledger.holdings import Holdings
 from headwater.ledger.optimal import Optimal
 from headwater.ledger.strategies import Strategy
+from headwater.ledger.target import Target
 from headwater.planner import Constants
 
 
@@ -153,14 +154,18 @@ def resolve(
     loss: Loss = cross_entropy,
     seed: int = 0,
 ) -> Strategy:
-    """The strategy itself, or, for ``Optimal()`` without a ratio, the same with the paper's
-    estimate of it.
+    """The strategy itself or, where its prices are left open, the same with the paper's estimate.
+
+    Those are ``Optimal()`` without a ratio and ``Target()`` without constants.
 
     >>> from headwater.ledger.strategies import Uniform
     >>> resolve(Uniform(), None, None, None)
     Uniform()
     """
-    if not isinstance(strategy, Optimal) or strategy.ratio is not None:
-        return strategy
-    found = estimate(model, federation, loss, seed=seed, rounds=holdings.rounds)
-    return replace(strategy, ratio=found.ratio)
+    if isinstance(strategy, Optimal) and strategy.ratio is None:
+        found = estimate(model, federation, loss, seed=seed, rounds=holdings.rounds)
+        return replace(strategy, ratio=found.ratio)
+    if isinstance(strategy, Target) and strategy.constants is None:
+        found = estimate(model, federation, loss, seed=seed, rounds=holdings.rounds)
+        return replace(strategy, constants=found.constants)
+    return strategy
