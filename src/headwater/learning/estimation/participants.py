@@ -50,7 +50,7 @@ class Participants:
         """Find the historical clients of a run and let each choose its samples."""
         federation = clients if isinstance(clients, Federation) else Federation.of(clients)
         holdings = federation.holdings(rounds, settings.seed)
-        problem = _problem(model, federation, loss)
+        problem = still_problem(model, federation, loss)
         chosen = [
             (m, choose(_held(holdings, m), m, settings)) for m in _historical(holdings).tolist()
         ]
@@ -58,11 +58,12 @@ class Participants:
         return cls(problem, problem.initial(), chosen, int(holdings.samples.sum()), fresh, rounds)
 
 
-def _problem(model: nn.Module, federation: Federation, loss: Loss) -> Problem:
-    train, calm = federation.train, copy.deepcopy(model).eval()
+def still_problem(model: nn.Module, federation: Federation, loss: Loss) -> Problem:
+    """The federation's problem with a copy of the model that does not draw at random."""
+    train, still = federation.train, copy.deepcopy(model).eval()
     kind = next((p.dtype for p in model.parameters()), torch.float32)
     x = train.x.to(kind) if train.x.is_floating_point() else train.x
-    problem = Problem(calm, x, train.y, train.row_tensor, loss)
+    problem = Problem(still, x, train.y, train.row_tensor, loss)
     problem.check()
     return problem
 
