@@ -29,7 +29,7 @@ RATE = 0.3
 @pytest.fixture(autouse=True, params=["gradients of all layers unformed", "of large layers"])
 def worth_it(request, monkeypatch):
     if request.param == "gradients of all layers unformed":
-        monkeypatch.setattr("headwater.learning.engines.descent._WORTH_IT", 0)
+        monkeypatch.setattr("headwater.learning.engines.redirectable._WORTH_IT", 0)
 
 
 def some_ledger(strategy=None):
@@ -222,6 +222,24 @@ def test_dropout_draws_the_same_in_every_engine_that_takes_it(steps):
             torch.testing.assert_close(
                 after_rounds(engine, problem, all_orders), wanted, rtol=0, atol=1e-10
             )
+
+
+def half_asleep():
+    """A user's own arrangement: one of the modules does not train."""
+    model = dropping()
+    model[1].eval()
+    return model
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_module_that_was_told_not_to_train_does_not(steps):
+    problem = Kind(half_asleep).problem()
+    all_orders = list(LocalWork(steps, 3).follow(some_ledger()))
+    wanted = after_rounds(Loop(problem), problem, all_orders)
+    for engine in engines(problem, steps):
+        with closing(engine):
+            got = after_rounds(engine, problem, all_orders)
+        torch.testing.assert_close(got, wanted, rtol=0, atol=1e-10)
 
 
 def test_dropout_draws_anew_for_every_round_client_and_step():

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from headwater.experiments.tasks.models import Logistic
 from headwater.learning.problem import Problem
 
 SAMPLES, CLASSES = 24, 4
@@ -219,6 +220,7 @@ KINDS = {
     "linear": Kind(lambda: nn.Linear(5, CLASSES)),
     "linear without bias": Kind(lambda: nn.Linear(5, CLASSES, bias=False)),
     "one logit": Kind(lambda: nn.Linear(5, 1), y=coin),
+    "logistic": Kind(lambda: Logistic(5), y=coin),
     "network": Kind(network),
     "normalised": Kind(normalised),
     "layer used twice": Kind(SharedTwice),

@@ -42,6 +42,14 @@ class Orders:
     samples: Counts
     coefficients: Floats
 
+    def repeats(self, other: Orders) -> bool:
+        """Is this the other round's work again, down to the same arrays?
+
+        Rounds in which nothing changes share their arrays (:meth:`LocalWork.follow`), which nobody
+        writes to; so an engine may keep what it has worked out from them.
+        """
+        return self.samples is other.samples and self.shares is other.shares
+
     def part(self, first: int, last: int) -> Orders:
         """The work of clients first … last − 1 (places in ``clients``, not client numbers)."""
         begin, end = self.offsets[first], self.offsets[last]

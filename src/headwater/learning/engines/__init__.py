@@ -1,5 +1,7 @@
-"""How a round's work is executed. The plain loop is the specification; the others give its numbers
-faster."""
+"""How a round's orders are executed.
+
+The plain loop is the specification; the others give its numbers faster.
+"""
 
 from headwater.learning.engines.batched import Batched
 from headwater.learning.engines.choice import choose

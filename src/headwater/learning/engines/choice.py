@@ -20,17 +20,20 @@ from headwater.learning.problem import Problem
 from headwater.ledger.orders import Orders
 from headwater.processes import can_fork, cores
 
-_WORTH_A_PROCESS = (
-    1e8  # floating-point operations a round; below, handing over costs more than it brings
-)
-_WORTH_SENDING = (
-    1e4  # floating-point operations a sample; below, telling a worker its samples costs more
-)
-# samples of a client's past; up to so many, small models' corrections cost less than anything else
-_SHORT = 256
-_TINY = 4096  # parameters; above, one client fills the machine's vector units by itself
+MakeEngine = Callable[[Problem], Engine]
 
-KINDS: dict[str, Callable[[Problem], Engine]] = {
+_WORTH_A_PROCESS = 1e8
+"""Floating-point operations of a round; below, handing over costs more than it brings."""
+_WORTH_SENDING = 1e4
+"""Floating-point operations of a sample; below, telling a worker its samples costs more."""
+_SHORT = 256
+"""Samples of a client's past; up to so many, tiny models' corrections cost less than all else."""
+_TINY = 4096
+"""Parameters of a tiny model."""
+_SMALL = 8192
+"""Parameters of a small model; above, one client fills the machine's vector units by itself."""
+
+KINDS: dict[str, MakeEngine] = {
     "loop": Loop,
     "fused": Fused,
     "lockstep": Lockstep,
@@ -46,72 +49,63 @@ def choose(
 
     Args:
         problem: what is learned.
-        work: a typical round.
+        orders: a typical round.
         kind: force one: "loop", "fused" (one local step only), "lockstep" (linear layers only),
             "batched" or "sequential".
         workers: force the number of processes; 0: none but this one.
     """
-    if kind is not None and kind not in KINDS:
-        raise InputError(f"engine: one of {', '.join(KINDS)}; got {kind!r}")
-    if kind == "fused" and (len(orders.samples) > 1 or problem.draws):
-        raise InputError(
-            "engine 'fused' is for one local step and models without dropout; take 'sequential'"
-        )
-    if kind == "lockstep" and not Lockstep.fits(problem):
-        raise InputError(
-            "engine 'lockstep' is for models whose parameters are all in linear layers, without "
-            "dropout; "
-            "take 'sequential'"
-        )
-    if kind == "batched" and (problem.draws or not _can_batch(problem, orders)):
-        raise InputError(
-            "engine 'batched' cannot run this model for many clients at once; take 'sequential'"
-        )
-    if workers is not None and (
-        isinstance(workers, bool) or not isinstance(workers, int) or workers < 0
-    ):
-        raise InputError(f"workers: a whole number of processes, 0 for none; got {workers!r}")
+    _check_kind(kind, problem, orders)
+    _check_workers(workers)
     make = KINDS[kind] if kind else _best(problem, orders)
     count = _processes(problem, orders, make) if workers is None else workers
-    if count > 1 and not can_fork():
-        raise InputError("workers: this system cannot fork processes; use workers=0")
     return Workers(problem, make, count) if count > 0 else make(problem)
 
 
-def _best(problem: Problem, orders: Orders) -> Callable[[Problem], Engine]:
-    if len(orders.samples) == 1 and not problem.draws:
+def _best(problem: Problem, orders: Orders) -> MakeEngine:
+    """The one that is expected to be the quickest, in this process or in each of several."""
+    if _can_fuse(problem, orders):
         return Fused
-    several = len(orders.clients) > 1
-    if several and _short_past(problem, orders) and Lockstep.fits(problem):
+    if len(orders.clients) == 1:
+        return Sequential
+    if _short_past(problem, orders) and Lockstep.fits(problem):
         return Lockstep
-    if several and problem.size <= _TINY and not problem.draws and _can_batch(problem, orders):
+    if problem.size <= _SMALL and _can_batch(problem, orders):
         return Batched
     return Sequential
 
 
-def _processes(problem: Problem, orders: Orders, make: Callable[[Problem], Engine]) -> int:
-    """One worker a core if the round is worth it, else none."""
+def _processes(problem: Problem, orders: Orders, make: MakeEngine) -> int:
+    """One worker for each core if the round is worth it, else none."""
     each = operations(problem)
     enough = each >= _WORTH_SENDING and each * orders.samples.size >= _WORTH_A_PROCESS
     several = len(orders.clients) > 1
     return cores() if enough and several and can_fork() and cores() > 1 and make is not Loop else 0
 
 
+def _can_fuse(problem: Problem, orders: Orders) -> bool:
+    return len(orders.samples) == 1 and not problem.draws
+
+
 def _short_past(problem: Problem, orders: Orders) -> bool:
-    """Do clients' corrections by their past, (E − 1)/2 batches on average, cost little beside the
-    products?"""
+    """Do clients' corrections by their past cost little beside the products with the weights?
+
+    The past is (E − 1)/2 batches on average; a correction costs inputs + outputs for each of its
+    samples, a product inputs × outputs.
+    """
     past = (len(orders.samples) - 1) * orders.samples.shape[1] / len(orders.clients)
     matrices = [p.shape for _, p in problem.parameters if p.ndim == 2]
-    corrections, products = (
-        sum(f(*shape) for shape in matrices) for f in (operator.add, operator.mul)
-    )
+    corrections = sum(operator.add(*shape) for shape in matrices)
+    products = sum(operator.mul(*shape) for shape in matrices)
     return past * corrections <= products or (problem.size <= _TINY and past <= _SHORT)
 
 
 def _can_batch(problem: Problem, orders: Orders) -> bool:
     """Some modules (recurrent ones) cannot be batched over clients; a trial tells."""
+    if problem.draws:
+        return False
+    some = orders.part(0, min(2, len(orders.clients)))
     try:
-        Batched(problem).moves(problem.initial(), orders.part(0, min(2, len(orders.clients))), 0.0)
+        Batched(problem).moves(problem.initial(), some, 0.0)
     except RuntimeError:
         return False
     return True
@@ -119,10 +113,35 @@ def _can_batch(problem: Problem, orders: Orders) -> bool:
 
 def operations(problem: Problem) -> float:
     """Floating-point operations of a forward and backward pass with one sample, about."""
-    with (
-        torch.no_grad(),
-        torch.random.fork_rng(devices=[]),
-        FlopCounterMode(display=False) as counter,
-    ):
+    counter = FlopCounterMode(display=False)
+    with torch.no_grad(), torch.random.fork_rng(devices=[]), counter:
         problem.model(problem.x[:1])
     return 3.0 * max(counter.get_total_flops(), 2 * problem.size)
+
+
+def _check_kind(kind: str | None, problem: Problem, orders: Orders) -> None:
+    """Is there such an engine, and would it be right for this work?"""
+    if kind is not None and kind not in KINDS:
+        raise InputError(f"engine: one of {', '.join(KINDS)}; got {kind!r}")
+    if kind == "fused" and not _can_fuse(problem, orders):
+        raise InputError(
+            "engine 'fused' is for one local step and models without dropout; take 'sequential'"
+        )
+    if kind == "lockstep" and not Lockstep.fits(problem):
+        raise InputError(
+            "engine 'lockstep' is for models without dropout whose parameters are all in linear "
+            "layers; take 'sequential'"
+        )
+    if kind == "batched" and not _can_batch(problem, orders):
+        raise InputError(
+            "engine 'batched' cannot run this model for many clients at once; take 'sequential'"
+        )
+
+
+def _check_workers(workers: int | None) -> None:
+    if workers is None:
+        return
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 0:
+        raise InputError(f"workers: a whole number of processes, 0 for none; got {workers!r}")
+    if workers > 1 and not can_fork():
+        raise InputError("workers: this system cannot fork processes; use workers=0")

@@ -8,61 +8,67 @@ a round.
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
-from headwater.learning.engines.descent import Descent
+from headwater.learning.engines.one_linear import one_linear
 from headwater.learning.losses import cross_entropy
 from headwater.learning.problem import Problem
 
 
 class ClosedForm:
     """A linear model and cross-entropy, with the two names of
-    :class:`~headwater.learning.engines.descent.Descent`."""
+    :class:`~headwater.learning.engines.descent.Descent`.
 
-    def __init__(self, problem: Problem) -> None:
+    Attributes:
+        vector: the parameters θ.
+    """
+
+    def __init__(self, problem: Problem, prefix: str) -> None:
         self.vector = problem.initial()
         self._problem = problem
-        self._own = problem.views(self.vector)
-        self._goal: Tensor | None = None
-        self._targets: dict[str, Tensor] = {}
+        self._weight_name = f"{prefix}weight"
+        self._bias_name = f"{prefix}bias"
+        own = problem.views(self.vector)
+        self._weight = own[self._weight_name]
+        self._bias = own.get(self._bias_name)
 
-    @staticmethod
-    def fits(problem: Problem) -> bool:
-        """Is the model one linear layer, all of it learned, and the loss cross-entropy with whole
-        labels?"""
-        model = problem.model
-        whole = problem.y.dtype == torch.int64 and problem.y.ndim == 1 and problem.x.ndim == 2
-        plain = type(model) is nn.Linear and not (model._forward_hooks or model._forward_pre_hooks)
-        return (
-            plain
-            and whole
-            and problem.loss is cross_entropy
-            and all(p.requires_grad for p in model.parameters())
-        )
+    @classmethod
+    def of(cls, problem: Problem) -> ClosedForm | None:
+        """For one linear layer with cross-entropy and whole labels; None: it is something else."""
+        whole = problem.y.dtype == torch.int64 and problem.y.ndim == 1
+        if not whole or problem.loss is not cross_entropy:
+            return None
+        prefix = one_linear(problem)
+        return None if prefix is None else cls(problem, prefix)
 
-    def add_gradient(
-        self, x: Tensor, y: Tensor, coefficients: Tensor, scale: float, target: Tensor
-    ) -> None:
-        """target += scale · ∇ Σ_j coefficient_j · ℓ(θ; z_j); the target may be the parameters
-        themselves."""
-        if target is not self._goal:
-            self._goal, self._targets = target, self._problem.views(target)
-        g = _residual(functional.linear(x, self._own["weight"], self._own.get("bias")), y)
+    def aim(self, target: Tensor) -> _Aim:
+        """Add gradients to this target."""
+        targets = self._problem.views(target)
+        return _Aim(self, targets[self._weight_name], targets.get(self._bias_name))
+
+    def _residual(self, x: Tensor, y: Tensor) -> Tensor:
+        """dℓ/dz for every sample."""
+        logits = functional.linear(x, self._weight, self._bias)
+        if logits.shape[1] == 1:
+            return logits.sigmoid_().sub_(y[:, None])
+        g = logits.softmax(1)
+        return g.scatter_add_(1, y[:, None], g.new_full((len(y), 1), -1.0))
+
+
+class _Aim:
+    """The gradients of a linear model, with one target."""
+
+    def __init__(self, model: ClosedForm, weight: Tensor, bias: Tensor | None) -> None:
+        self._model = model
+        self._weight = weight
+        self._bias = bias
+
+    def add_gradient(self, x: Tensor, y: Tensor, coefficients: Tensor) -> None:
+        """target += ∇ Σ_j coefficient_j · ℓ(θ; z_j)."""
+        x = x.flatten(1)
+        g = self._model._residual(x, y)
         g.mul_(coefficients[:, None])
-        self._targets["weight"].addmm_(g.T, x, alpha=scale)
-        if "bias" in self._targets:
-            self._targets["bias"].add_(g.sum(0), alpha=scale)
-
-
-def _residual(logits: Tensor, y: Tensor) -> Tensor:
-    """dℓ/dz for every sample."""
-    if logits.shape[1] == 1:
-        return logits.sigmoid_().sub_(y[:, None])
-    g = logits.softmax(1)
-    return g.scatter_add_(1, y[:, None], g.new_full((len(y), 1), -1.0))
-
-
-def descent_of(problem: Problem) -> Descent | ClosedForm:
-    """The quickest way down."""
-    return ClosedForm(problem) if ClosedForm.fits(problem) else Descent(problem)
+        self._weight.addmm_(g.T, x)
+        if self._bias is not None:
+            self._bias.add_(g.sum(0))

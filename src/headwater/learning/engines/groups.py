@@ -1,5 +1,4 @@
-"""Clients that step together: their mini-batches as equal rows of one table, padded where they are
-shorter."""
+"""Clients that step together: their mini-batches as equal rows of one table."""
 
 from __future__ import annotations
 
@@ -23,9 +22,9 @@ class Group:
     """Some clients of a round, their batches padded to the longest.
 
     Attributes:
-        work: the round.
+        orders: the round.
         shares: p_m(t) of the clients of the group.
-        columns: (clients, longest batch) columns of the work's tables; a shorter batch repeats its
+        columns: (clients, longest batch) columns of the orders' tables; a shorter batch repeats its
             last sample.
         real: which of them are not padding.
     """
@@ -38,16 +37,20 @@ class Group:
     def step(
         self, problem: Problem, number: int, kind: torch.dtype
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Features, labels and coefficients of a local step, client by client; padding has the
-        coefficient 0."""
+        """Features, labels and coefficients of a local step, client by client.
+
+        Padding has the coefficient 0.
+        """
         x, y = problem.take(problem.where(self.orders.samples[number][self.columns].ravel()))
         coefficients = torch.from_numpy(self.orders.coefficients[number][self.columns] * self.real)
         return x, y, coefficients.ravel().to(kind)
 
 
 def groups(orders: Orders, cost: Cost, room: int) -> Iterator[Group]:
-    """All clients of a round, as many together as have room, those with similar batches: little
-    padding."""
+    """All clients of a round, as many together as have room.
+
+    Those with similar batches come together, so that there is little padding.
+    """
     sizes = np.diff(orders.offsets)
     by_size = np.argsort(sizes, kind="stable")
     start = 0
@@ -55,7 +58,8 @@ def groups(orders: Orders, cost: Cost, room: int) -> Iterator[Group]:
         left = by_size[start:]
         padded = cost(sizes[left]) * np.arange(1, len(left) + 1)  # of the first, the first two, …
         members = left[: max(1, int(np.searchsorted(padded, room, side="right")))]
-        place, own = np.arange(sizes[members].max()), sizes[members][:, None]
+        own = sizes[members][:, None]
+        place = np.arange(own.max())
         columns = orders.offsets[members][:, None] + np.minimum(place, own - 1)
         yield Group(orders, orders.shares[members], columns, place < own)
         start += len(members)

@@ -23,15 +23,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from headwater.learning.engines.descent import Descent
+from headwater.learning.engines.flat import FlatModel
 from headwater.learning.engines.groups import Group, groups
+from headwater.learning.engines.redirect import Layers
+from headwater.learning.engines.redirectable import redirectable
 from headwater.learning.problem import Problem
 from headwater.ledger.orders import Orders
 
-_ROWS = 384  # samples of a step that go through the model together: enough for fast products
-_NUMBERS = (
-    1 << 18
-)  # inputs and outputs of all layers in a step; small models take as many samples as that allows
+_ROWS = 384
+"""Samples of a step that go through the model together: enough for fast products."""
+_NUMBERS = 1 << 18
+"""Inputs and outputs of all layers in a step; small models take as many samples as that allows."""
 
 
 class Lockstep:
@@ -39,21 +41,28 @@ class Lockstep:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self._descent = Descent(problem, worth_it=0)
-        self._layers = {prefix: _Layer(module) for prefix, module in self._descent.layers.items()}
-        self._rows = max(
-            _ROWS, _NUMBERS // sum(sum(layer.weight.shape) for layer in self._layers.values())
-        )
+        self._flat = FlatModel(problem)
+        layers = redirectable(self._flat, problem, least=0)
+        self._layers = {prefix: _SharedLayer(module) for prefix, module in layers.items()}
+        width = sum(sum(layer.weight.shape) for layer in self._layers.values())
+        self._rows = max(_ROWS, _NUMBERS // width)
 
     @staticmethod
     def fits(problem: Problem) -> bool:
         """Are all parameters those of linear layers with a row of features for each sample?"""
-        descent = Descent(problem, worth_it=0)
-        return descent.linear and not problem.draws and _a_row_for_each_sample(descent, problem)
+        flat = FlatModel(problem)
+        layers = redirectable(flat, problem, least=0)
+        covered = {id(p) for layer in layers.values() for p in layer.parameters()}
+        return (
+            all(id(p) in covered for p in flat.parameters.values())
+            and all(type(layer) is nn.Linear for layer in layers.values())
+            and not problem.draws
+            and _a_row_for_each_sample(flat, layers, problem)
+        )
 
     def moves(self, parameters: Tensor, orders: Orders, learning_rate: float) -> Tensor:
         """Σ_m p_m(t) (θ_m(t, E+1) − θ(t)), group by group."""
-        self._descent.vector.copy_(parameters)
+        self._flat.vector.copy_(parameters)
         total = torch.zeros_like(parameters)
         targets = self.problem.views(total)
         for group in groups(orders, lambda sizes: sizes, self._rows):
@@ -69,15 +78,15 @@ class Lockstep:
         for layer in self._layers.values():
             layer.begin(clients, batch * steps, learning_rate)
         for number in range(steps):
-            x, y, coefficients = group.step(self.problem, number, self._descent.vector.dtype)
-            losses = self.problem.loss(self._descent.model(x), y)
+            x, y, coefficients = group.step(self.problem, number, self._flat.vector.dtype)
+            losses = self.problem.loss(self._flat.model(x), y)
             losses.backward(coefficients.to(losses.dtype))
 
     def close(self) -> None:
         """Nothing to let go."""
 
 
-class _Layer:
+class _SharedLayer:
     """One linear layer at all clients of a group: shared weights, and the past of every client.
 
     Attributes:
@@ -87,12 +96,11 @@ class _Layer:
 
     def __init__(self, module: nn.Module) -> None:
         assert isinstance(module, nn.Linear)
-        self.weight, self.bias = (
-            module.weight.detach(),
-            None if module.bias is None else module.bias.detach(),
-        )
+        self.weight = module.weight.detach()
+        self.bias = None if module.bias is None else module.bias.detach()
         self.x = self.g = self.weight.new_empty(0, 0, 0)
-        self.past, self.rate = 0, 0.0
+        self.past = 0
+        self.rate = 0.0
 
         def forward(module: nn.Linear, input: Tensor) -> Tensor:
             return _WithPast.apply(input, module.weight, self)  # type: ignore[no-untyped-call]
@@ -101,17 +109,15 @@ class _Layer:
 
     def begin(self, clients: int, rows: int, rate: float) -> None:
         """New clients without a past."""
-        self.past, self.rate = 0, rate
+        self.past = 0
+        self.rate = rate
         if self.x.shape[:2] != (clients, rows):
             outputs, inputs = self.weight.shape
-            self.x, self.g = (
-                self.weight.new_empty(clients, rows, inputs),
-                self.weight.new_empty(clients, rows, outputs),
-            )
+            self.x = self.weight.new_empty(clients, rows, inputs)
+            self.g = self.weight.new_empty(clients, rows, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        """x W_mᵀ + b_m: the shared layer's answer, less η (x · x_i + 1) g_i for every past sample
-        i."""
+        """x W_mᵀ + b_m, the shared layer's answer less η (x · x_i + 1) g_i for every past i."""
         out = functional.linear(x, self.weight, self.bias)
         mine = x.view(len(self.x), -1, x.shape[-1])
         if self.past:
@@ -139,8 +145,7 @@ class _Layer:
         return back
 
     def add_moves(self, scales: Tensor, weight: Tensor, bias: Tensor | None) -> None:
-        """Add Σ_m scale_m Σ_i g_iᵀ x_i to the weight's target, and Σ_m scale_m Σ_i g_i to the
-        bias's.
+        """weight += Σ_m scale_m Σ_i g_iᵀ x_i, bias += Σ_m scale_m Σ_i g_i.
 
         Over the past only: of a step in which the model did without this layer, there is none.
         """
@@ -154,9 +159,8 @@ class _WithPast(torch.autograd.Function):
     """A linear layer that differs from client to client."""
 
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, _weight: Tensor, layer: _Layer
-    ) -> Tensor:  # the weight: to be asked backward
+    def forward(ctx: Any, x: Tensor, _weight: Tensor, layer: _SharedLayer) -> Tensor:
+        # Autograd asks a function backward only if an input wants a gradient: that is the weight.
         ctx.layer = layer
         return layer.forward(x)
 
@@ -165,15 +169,16 @@ class _WithPast(torch.autograd.Function):
         return ctx.layer.backward(g.contiguous(), wanted=ctx.needs_input_grad[0]), None, None
 
 
-def _a_row_for_each_sample(descent: Descent, problem: Problem) -> bool:
+def _a_row_for_each_sample(flat: FlatModel, layers: Layers, problem: Problem) -> bool:
     shapes: list[tuple[int, ...]] = []
-    hooks = [
-        layer.register_forward_pre_hook(lambda _, given: shapes.append(given[0].shape))
-        for layer in descent.layers.values()
-    ]
+
+    def note(_: nn.Module, given: tuple[Tensor, ...]) -> None:
+        shapes.append(given[0].shape)
+
+    hooks = [layer.register_forward_pre_hook(note) for layer in layers.values()]
     few = problem.x[:3]
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        descent.model(few)
+        flat.model(few)
     for hook in hooks:
         hook.remove()
     return all(len(shape) == 2 and shape[0] == len(few) for shape in shapes)

@@ -1,5 +1,7 @@
-"""The plain loop: Algorithm 1, lines 3–12, as written. The specification that the others are tested
-against."""
+"""The plain loop: lines 3–12 of Algorithm 1 as written.
+
+It is the specification that the other engines are tested against.
+"""
 
 from __future__ import annotations
 

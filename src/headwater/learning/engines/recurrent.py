@@ -1,5 +1,4 @@
-"""Plain recurrent layers, forward and backward through time with as few and as large matrix
-products as there are.
+"""Plain recurrent layers in as few and as large matrix products as there are.
 
 h_t = tanh(W x_t + U h_{t−1} + b). Only U h_{t−1} has to wait for the step before; W x_t is one
 product for all steps, and so is every gradient of the weights once all δ_t = (dL/dh_t + δ_{t+1} U)
@@ -29,8 +28,10 @@ def handles(module: nn.RNN) -> bool:
 
 
 def forward(module: nn.RNN, x: Tensor, prefix: str, add: Add) -> tuple[Tensor, Tensor]:
-    """The module's answer without a first state: the last layer's states, and the last state of
-    each layer."""
+    """The module's answer without a first state.
+
+    That is the last layer's states, and the last state of each layer.
+    """
     several = x.ndim == 3
     states = x if several else x.unsqueeze(1 - int(module.batch_first))
     states = states.transpose(0, 1) if module.batch_first else states
@@ -39,7 +40,7 @@ def forward(module: nn.RNN, x: Tensor, prefix: str, add: Add) -> tuple[Tensor, T
         kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")[: 4 if module.bias else 2]
         weights = [getattr(module, f"{kind}_l{layer}") for kind in kinds]
         names = [f"{prefix}{kind}_l{layer}" for kind in kinds]
-        states = _Layer.apply(states, add, names, *weights)  # type: ignore[no-untyped-call]
+        states = _RecurrentLayer.apply(states, add, names, *weights)  # type: ignore[no-untyped-call]
         last.append(states[-1])
     states = states.transpose(0, 1) if module.batch_first else states
     return (
@@ -49,7 +50,7 @@ def forward(module: nn.RNN, x: Tensor, prefix: str, add: Add) -> tuple[Tensor, T
     )
 
 
-class _Layer(torch.autograd.Function):
+class _RecurrentLayer(torch.autograd.Function):
     """One layer; time is the first dimension."""
 
     @staticmethod

@@ -1,5 +1,4 @@
-"""One client after the other, in place on one flat vector, the aggregate a running sum: memory is
-O(model)."""
+"""One client after the other, in place on one flat vector: memory is O(model)."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headwater.learning.engines.closed_form import descent_of
+from headwater.learning.engines.descent import descent_of
 from headwater.learning.problem import Problem
 from headwater.ledger.orders import Orders
 
@@ -18,27 +17,27 @@ class Sequential:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self._descent = descent_of(problem)
+        self._local = self._descent.vector
+        self._step = self._descent.aim(self._local)
 
     def moves(self, parameters: Tensor, orders: Orders, learning_rate: float) -> Tensor:
         """Σ_m p_m(t) (θ_m(t, E+1) − θ(t)) = Σ_m p_m(t) θ_m(t, E+1) − θ(t) Σ_m p_m(t)."""
-        local = self._descent.vector
         total = parameters * -float(orders.shares.sum())
         for k, share in enumerate(orders.shares):
-            local.copy_(parameters)
+            self._local.copy_(parameters)
             self._local_steps(orders, k, learning_rate)
-            total.add_(local, alpha=float(share))
+            total.add_(self._local, alpha=float(share))
         return total
 
     def _local_steps(self, orders: Orders, k: int, learning_rate: float) -> None:
+        """θ ← θ − η ∇ Σ_j coefficient_j · ℓ(θ; z_j), E times."""
         mine = slice(orders.offsets[k], orders.offsets[k + 1])
-        coefficients = torch.from_numpy(np.ascontiguousarray(orders.coefficients[:, mine]))
-        coefficients = coefficients.to(self._descent.vector.dtype)
+        scaled = np.multiply(orders.coefficients[:, mine], -learning_rate)
+        coefficients = torch.from_numpy(scaled).to(self._local.dtype)
         for step in range(len(orders.samples)):
             self.problem.reseed(orders.number, int(orders.clients[k]), step)
             x, y = self.problem.take(self.problem.where(orders.samples[step, mine]))
-            self._descent.add_gradient(
-                x, y, coefficients[step], -learning_rate, self._descent.vector
-            )
+            self._step.add_gradient(x, y, coefficients[step])
 
     def close(self) -> None:
         """Nothing to let go."""
