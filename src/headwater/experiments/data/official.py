@@ -18,11 +18,17 @@ from headwater.experiments.data.cache import sweep
 
 @dataclass(frozen=True)
 class Archive:
-    """A file that somebody publishes: address, size in bytes, MD5 as published."""
+    """A file that somebody publishes.
+
+    Attributes:
+        url: Its address.
+        size: Its size in bytes; None if that is not known.
+        md5: Its MD5 as published; None if none is, so that its contents must be checked instead.
+    """
 
     url: str
-    size: int
-    md5: str
+    size: int | None
+    md5: str | None
 
     @property
     def name(self) -> str:
@@ -32,6 +38,17 @@ class Archive:
         'b.tar.gz'
         """
         return self.url.rsplit("/", 1)[1]
+
+    @property
+    def words(self) -> str:
+        """Address, size and checksum, as far as they are known.
+
+        >>> Archive("https://example.org/b.tar.gz", 3000, "9001").words
+        'https://example.org/b.tar.gz (3,000 bytes, MD5 9001)'
+        """
+        if self.size is None:
+            return self.url
+        return f"{self.url} ({self.size:,} bytes, MD5 {self.md5})"
 
 
 def checksum(path: Path, algorithm: str) -> str:
@@ -45,8 +62,7 @@ def checksum(path: Path, algorithm: str) -> str:
 
 
 def fetch(archive: Archive, folder: Path) -> Path:
-    """The archive in ``folder``: the one that lies there, or else a download that passed its
-    checksum.
+    """The archive in ``folder``: the one that lies there, or else a download.
 
     A download goes to a temporary file in a folder of its own and is moved into place only when its
     MD5 is right. One that lies there already is not looked into here (see `require`).
@@ -55,18 +71,17 @@ def fetch(archive: Archive, folder: Path) -> Path:
     if path.exists():
         return path
     sweep(workshop, "*")
+    known = archive.md5 and f"md5:{archive.md5}"
     try:
-        os.replace(pooch.retrieve(archive.url, f"md5:{archive.md5}", archive.name, workshop), path)
+        os.replace(pooch.retrieve(archive.url, known, archive.name, workshop), path)
     except (OSError, ValueError) as error:
         raise InputError(
-            f"{path} is missing and its download failed. Fetch {archive.url} ({archive.size:,} "
-            "bytes, MD5 "
-            f"{archive.md5}) where there is a network and put it, as it is or unpacked, into "
-            f"{folder}. "
-            f"The download said: {error}"
+            f"{path} is missing and its download failed. Fetch {archive.words} where there is a "
+            f"network and put it, as it is or unpacked, into {folder}. The download said: {error}"
         ) from error
     finally:
-        with contextlib.suppress(OSError):  # not there, or another process is downloading, too
+        # The folder may not be there, or another process may be downloading into it, too.
+        with contextlib.suppress(OSError):
             workshop.rmdir()
     return path
 
@@ -75,20 +90,22 @@ def require(archive: Archive, path: Path) -> None:
     """Refuse a file that is not the archive, byte for byte."""
     size, md5 = path.stat().st_size, checksum(path, "md5")
     if (size, md5) != (archive.size, archive.md5):
-        what = "truncated, perhaps an interrupted download" if size < archive.size else "altered"
+        short = archive.size is not None and size < archive.size
+        what = "truncated, perhaps an interrupted download" if short else "altered"
         raise InputError(
             f"{path} is {what}: expected {archive.size:,} bytes with MD5 {archive.md5}, found "
-            f"{size:,} bytes "
-            f"with MD5 {md5}. Delete it and fetch {archive.url} again"
+            f"{size:,} bytes with MD5 {md5}. Delete it and fetch {archive.url} again"
         )
 
 
 def members(path: Path, names: Iterable[str]) -> list[bytes]:
-    """The contents of the named members of a tar archive, read in memory: nothing is unpacked to
-    disk."""
+    """The contents of some members of a tar archive; nothing is unpacked to disk."""
     wanted = list(names)
-    with tarfile.open(
-        path
-    ) as tar:  # one pass in the archive's own order: going back would inflate it again
-        found = {m.name: tar.extractfile(m).read() for m in tar if m.name in wanted}  # type: ignore[union-attr]
+    # One pass in the archive's own order: going back would inflate it again.
+    with tarfile.open(path) as tar:
+        opened = ((m.name, tar.extractfile(m)) for m in tar if m.name in wanted)
+        found = {name: file.read() for name, file in opened if file is not None}
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        raise InputError(f"{path} holds no {missing[0]}; delete it and fetch it again")
     return [found[name] for name in wanted]

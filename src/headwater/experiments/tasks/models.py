@@ -1,4 +1,4 @@
-"""The paper's models. Their sizes d are those of its appendix, which fixes the layers exactly.
+"""The tasks' models. Sizes d of the paper's are those of its appendix, which fixes the layers.
 
 All start from PyTorch's default initialisation, drawn from a generator of the model's own: the same
 seed gives the same weights whatever was drawn before, and the global generator is left as it was.
@@ -110,3 +110,22 @@ class ShakespeareNet(nn.Module):
         states, _ = self.recurrent(self.embedding(x.long()))
         logits: Tensor = self.output(states)
         return logits
+
+
+class Dense(nn.Module):
+    """One hidden layer of rectified units, for tables of numbers.
+
+    >>> Dense(43, 64, 6)(torch.zeros(2, 43)).shape
+    torch.Size([2, 6])
+    """
+
+    def __init__(self, features: int, hidden: int, outputs: int, seed: int = 0) -> None:
+        super().__init__()
+        with _seeded(seed):
+            self.hidden = nn.Linear(features, hidden)
+            self.output = nn.Linear(hidden, outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Outputs (n, outputs) of samples (n, features)."""
+        outputs: Tensor = self.output(functional.relu(self.hidden(x)))
+        return outputs

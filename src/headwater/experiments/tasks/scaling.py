@@ -1,0 +1,44 @@
+"""Features brought to mean 0 and deviation 1, by what has been seen before a run begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+LIMIT = 5.0
+"""In deviations: a stream may bring what history has never seen, and one sample must not throw a
+model off its course."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """Mean and deviation of each feature.
+
+    Example:
+        >>> history = np.array([[1.0, 7.0], [3.0, 7.0], [np.nan, 7.0]])
+        >>> Scaling.of(history)(np.array([[4.0, 7.0], [np.nan, 8.0], [99.0, 7.0]]))
+        array([[2., 0.],
+               [0., 1.],
+               [5., 0.]], dtype=float32)
+    """
+
+    mean: Floats
+    deviation: Floats
+
+    @classmethod
+    def of(cls, seen: Floats) -> Scaling:
+        """From rows of features; unknown values (NaN) do not count."""
+        known = np.isfinite(seen)
+        count = np.maximum(known.sum(axis=0), 1)
+        mean = np.where(known, seen, 0.0).sum(axis=0) / count
+        variance = (np.where(known, seen - mean, 0.0) ** 2).sum(axis=0) / count
+        # A feature that has never moved has no scale of its own: it keeps its unit.
+        return cls(mean, np.where(variance > 0, np.sqrt(variance), 1.0))
+
+    def __call__(self, features: Floats) -> NDArray[np.float32]:
+        """Features as a model is fed them: scaled, limited, and 0 where unknown."""
+        scaled = np.clip((features - self.mean) / self.deviation, -LIMIT, LIMIT)
+        return np.where(np.isfinite(scaled), scaled, 0.0).astype(np.float32)
