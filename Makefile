@@ -22,7 +22,7 @@ docs: $(READY)            ## the documents as one site in site/, to be read with
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 bench: $(READY)           ## speed as ratios in one run: the planner (minutes), then the learner (an hour with all peers)
-	$(BIN)/python -m benchmarks.planner
+	$(BIN)/python -m benchmarks.studies.planner
 	$(BIN)/python -m benchmarks
 
 $(READY): pyproject.toml constraints.txt

@@ -6,17 +6,24 @@ processes of its own, the peers in virtual environments of their own that the co
 do the same work, their results are compared before anything is timed, and their rounds take turns,
 so that a machine that slows down slows everybody down.
 
+| folder | what is in it |
+|---|---|
+| `harness/` | how a comparison is run |
+| `peers/` | one small runner per contender, all speaking `peers/gate` |
+| `studies/` | questions of our own, each a command: `python -m benchmarks.studies.growth` |
+
+In the harness:
+
 | file | concept |
 |---|---|
-| `workloads` | what is computed: network, clients, samples, batches; data and first weights |
+| `workloads` | what is computed: network, clients, samples, batches |
+| `jobs` | a workload as files: data and first weights |
 | `networks` | the networks and losses, in PyTorch |
-| `reference` | the right answer of one round, in double precision |
+| `reference`, `checks` | the right answer of one round, in double precision; who computes it |
 | `contenders` | who takes part: peers, the limit of the machine, Headwater; and what each can do |
 | `environments` | a pinned virtual environment per peer |
-| `peers/` | one small runner per contender, all speaking `peers/gate` |
-| `runner` | a contender's process as seen from here: start, ask for rounds, pause, memory, end |
-| `measure` | check, then rounds in turns |
-| `machine`, `table`, `picture` | what was measured on what, for people and for programs |
-| `counting` | what a round costs, counted and not timed: the guard in the tests |
-| `growth` | how cost grows with clients, model size and memory capacity |
+| `runner` | a contender's process as seen from here: start, ask for rounds, pause, end |
+| `memory` | how much memory a tree of processes takes |
+| `entries`, `measure` | one contender's turns; everybody's turns |
+| `machine`, `results`, `table`, `picture` | what was measured on what, for people and programs |
 """

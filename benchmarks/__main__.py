@@ -5,10 +5,10 @@ import signal
 import sys
 from pathlib import Path
 
-from benchmarks import machine, measure, picture, results, table
-from benchmarks.contenders import CONTENDERS, Contender, Kind
-from benchmarks.entries import Settings
-from benchmarks.workloads import WORKLOADS, Workload
+from benchmarks.harness import machine, measure, picture, results, table
+from benchmarks.harness.contenders import CONTENDERS, Contender, Kind
+from benchmarks.harness.entries import Settings
+from benchmarks.harness.workloads import WORKLOADS, Workload
 
 
 def arguments(words: list[str]) -> argparse.Namespace:

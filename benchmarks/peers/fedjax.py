@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import jobs
+from benchmarks.harness import jobs
+from benchmarks.harness.workloads import Workload
 from benchmarks.peers.gate import Gate
-from benchmarks.workloads import Workload
 
 
 def clients_of(job: jobs.Job, fedjax: Any, jax: Any) -> list[tuple[Any, Any, Any]]:

@@ -17,7 +17,7 @@ from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
 from torch import Tensor
 
-from benchmarks import jobs, networks
+from benchmarks.harness import jobs, networks
 from benchmarks.peers.flower_client import train
 from benchmarks.peers.gate import Gate
 

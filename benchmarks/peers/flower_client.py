@@ -13,8 +13,8 @@ import torch
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from torch import Tensor, nn, optim
 
-from benchmarks import jobs, networks
-from benchmarks.workloads import Workload
+from benchmarks.harness import jobs, networks
+from benchmarks.harness.workloads import Workload
 
 
 @functools.cache

@@ -14,9 +14,10 @@ import numpy as np
 import torch
 
 import headwater as hw
-from benchmarks import jobs, networks
+from benchmarks.harness import jobs, networks
+from benchmarks.harness.workloads import Role, Streams, Workload
 from benchmarks.peers.gate import Finished, Gate
-from benchmarks.workloads import Role, Streams, Workload
+from headwater.experiments.tasks.models import Logistic
 from headwater.ledger.orders import LocalWork
 
 PLENTY = 10_000
@@ -56,11 +57,21 @@ def drawn(workload: Workload, run: hw.Run) -> np.ndarray:
     return orders.samples.reshape(workload.steps, workload.clients, workload.batch).swapaxes(0, 1)
 
 
+def model_of(job: jobs.Job) -> torch.nn.Module:
+    """The network of the workload; for logistic regression the one that the package ships."""
+    weights = [torch.from_numpy(w) for w in job.weights]
+    if job.workload.network != "logistic":
+        return networks.load(job.workload.network, weights)[0]
+    model = Logistic()
+    torch.nn.utils.vector_to_parameters(torch.cat([w.ravel() for w in weights]), model.parameters())
+    return model
+
+
 def main() -> None:
     """Serve rounds of the workload in the folder given."""
     job = jobs.read(Path(sys.argv[1]))
     workload = job.workload
-    model, _ = networks.load(workload.network, [torch.from_numpy(w) for w in job.weights])
+    model = model_of(job)
     follow = functools.partial(
         hw.simulate,
         model,

@@ -22,7 +22,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from benchmarks import jobs, networks
+from benchmarks.harness import jobs, networks
 from benchmarks.peers.gate import Gate
 
 

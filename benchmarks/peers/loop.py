@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn, optim
 from torch.utils.data import DataLoader, Subset, TensorDataset
 
-from benchmarks import jobs, networks
+from benchmarks.harness import jobs, networks
 from benchmarks.peers.gate import Gate
 
 

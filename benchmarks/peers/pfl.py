@@ -25,7 +25,7 @@ from pfl.metrics import Metrics
 from pfl.model.pytorch import PyTorchModel
 from torch import Tensor, nn
 
-from benchmarks import jobs, networks
+from benchmarks.harness import jobs, networks
 from benchmarks.peers.gate import Gate
 
 ENDLESS = 10**9

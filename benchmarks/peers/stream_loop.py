@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import nn, optim
 
-from benchmarks import jobs, networks
+from benchmarks.harness import jobs, networks
+from benchmarks.harness.workloads import Role, Streams
 from benchmarks.peers.gate import Gate
-from benchmarks.workloads import Role, Streams
 
 
 class Memory:

@@ -12,7 +12,7 @@ sys.path.insert(
     0, str(Path(__file__).parents[2])
 )  # the benchmarks are not part of the installed package
 
-from benchmarks.planner import SOLVERS, Cell, federation, gap, measure, on_simplex
+from benchmarks.studies.planner import SOLVERS, Cell, federation, gap, measure, on_simplex
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

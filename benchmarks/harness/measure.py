@@ -11,10 +11,10 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import checks, jobs, networks
-from benchmarks.contenders import Contender, Kind
-from benchmarks.entries import Entry, Settings
-from benchmarks.workloads import Workload
+from benchmarks.harness import checks, jobs, networks
+from benchmarks.harness.contenders import Contender, Kind
+from benchmarks.harness.entries import Entry, Settings
+from benchmarks.harness.workloads import Workload
 
 Say = Callable[[str], None]
 

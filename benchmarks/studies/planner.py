@@ -1,4 +1,4 @@
-"""``python -m benchmarks.planner``: the exact minimiser of the bound against general solvers.
+"""``python -m benchmarks.studies.planner``: the exact minimiser against general solvers.
 
 Each solver gets the same federation: M clients, half of them fresh, sizes over two orders of
 magnitude, a fifth of the samples historical, c2/c1 = 0.75/√(M − M_hist), which is the 0.15 of
@@ -26,7 +26,7 @@ from multiprocessing.connection import Connection
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks import machine
+from benchmarks.harness import machine
 from headwater.planner import Constants, bound, bound_terms, optimal_for_target, optimal_importance
 
 Floats = npt.NDArray[np.float64]
@@ -220,14 +220,14 @@ def lower_bound(given: Federation) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.planner", description=__doc__.partition("\n")[0]
+        prog="python -m benchmarks.studies.planner", description=__doc__.partition("\n")[0]
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument(
         "--limit", type=float, default=60.0, help="seconds that each answer may take"
     )
     options = parser.parse_args()
-    about = machine.describe(" ".join(["python -m benchmarks.planner", *sys.argv[1:]]))
+    about = machine.describe(" ".join(["python -m benchmarks.studies.planner", *sys.argv[1:]]))
     versions = {name: importlib.metadata.version(name) for name in PACKAGES}
     if not options.json:
         print(

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from benchmarks import networks
-from benchmarks.jobs import Array, Job
+from benchmarks.harness import networks
+from benchmarks.harness.jobs import Array, Job
 
 
 @dataclass(frozen=True)

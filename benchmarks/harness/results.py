@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.contenders import Kind
-from benchmarks.entries import Entry
-from benchmarks.jobs import from_settings
-from benchmarks.machine import Machine
-from benchmarks.workloads import Workload
+from benchmarks.harness.contenders import Kind
+from benchmarks.harness.entries import Entry
+from benchmarks.harness.jobs import from_settings
+from benchmarks.harness.machine import Machine
+from benchmarks.harness.workloads import Workload
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks import memory
-from benchmarks.environments import reason
+from benchmarks.harness import memory
+from benchmarks.harness.environments import reason
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 class Failure(Exception):

@@ -11,9 +11,9 @@ from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from benchmarks.contenders import Kind
-from benchmarks.results import Line, Report, Result
-from benchmarks.table import seconds
+from benchmarks.harness.contenders import Kind
+from benchmarks.harness.results import Line, Report, Result
+from benchmarks.harness.table import seconds
 
 COLOURS = {Kind.OURS.value: "#0b6e99", Kind.PEER.value: "#c9c4b8", Kind.LIMIT.value: "#f0b94d"}
 

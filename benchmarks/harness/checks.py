@@ -9,10 +9,10 @@ from typing import Protocol
 
 import numpy as np
 
-from benchmarks.jobs import Array, Job, read_arrays
-from benchmarks.reference import Reference, one_round
-from benchmarks.runner import Failure
-from benchmarks.workloads import Role, Streams, Workload
+from benchmarks.harness.jobs import Array, Job, read_arrays
+from benchmarks.harness.reference import Reference, one_round
+from benchmarks.harness.runner import Failure
+from benchmarks.harness.workloads import Role, Streams, Workload
 
 # Single precision agrees to 1e-6 on smooth losses. Where a ReLU's input is zero to within rounding,
 # one contender passes the gradient and another does not: with the convolutional network that moves

@@ -1,5 +1,6 @@
-"""``python -m benchmarks.growth``: how the cost of a round grows with clients, model size and
-memory capacity.
+"""``python -m benchmarks.studies.growth``: how the cost of a round grows.
+
+With clients, with model size and with memory capacity.
 
 Straight lines on log paper: slope 1 is cost in proportion, slope 0 is cost that does not change.
 """
@@ -21,12 +22,13 @@ matplotlib.use("Agg")
 
 from matplotlib import pyplot
 
-from benchmarks import machine
-from benchmarks.growth_points import CURVES, Curve, Point
-from benchmarks.memory import Watch
-from benchmarks.runner import Runner
-from benchmarks.table import number, seconds
+from benchmarks.harness import machine
+from benchmarks.harness.memory import Watch
+from benchmarks.harness.runner import Runner
+from benchmarks.harness.table import number, seconds
+from benchmarks.studies.growth_points import CURVES, Curve, Point
 
+COMMAND = "python -m benchmarks.studies.growth"
 PATIENCE = 900.0
 
 
@@ -41,7 +43,7 @@ class Measured:
 
 def measure(point: Point, turn: float, log: Path) -> tuple[float, int]:
     """Seconds a round and peak memory, after as many rounds as fill a memory."""
-    command = [sys.executable, "-m", "benchmarks.peers.growth", json.dumps(asdict(point))]
+    command = [sys.executable, "-m", "benchmarks.studies.growth_runner", json.dumps(asdict(point))]
     runner = Runner(command, {}, log)
     try:
         with Watch(runner.process.pid) as watch:
@@ -120,7 +122,7 @@ def draw(found: dict[str, list[Measured]], curves: list[Curve], path: Path) -> N
 
 def main(words: list[str]) -> None:
     """Measure all curves, write the tables, the picture and the numbers."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__)
+    parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
     parser.add_argument("--largest", type=int, default=10**9, help="leave out points beyond this")
     parser.add_argument(
         "--turn", type=float, default=1.0, help="seconds of rounds to time at each point"
@@ -131,7 +133,7 @@ def main(words: list[str]) -> None:
     options = parser.parse_args(words)
     curves = [shortened(curve, options.largest) for curve in CURVES]
     found: dict[str, list[Measured]] = {}
-    where = machine.describe(" ".join(["python -m benchmarks.growth", *words]))
+    where = machine.describe(" ".join([COMMAND, *words]))
     with tempfile.TemporaryDirectory(prefix="headwater-growth-") as folder:
         for done, curve in enumerate(curves, 1):
             found[key(curve)] = []

@@ -1,7 +1,7 @@
 """The report in Markdown: a summary with one line a workload, then every contender."""
 
-from benchmarks.contenders import Kind
-from benchmarks.results import Line, Report, Result, quotient, ratios
+from benchmarks.harness.contenders import Kind
+from benchmarks.harness.results import Line, Report, Result, quotient, ratios
 
 
 def markdown(report: Report) -> str:

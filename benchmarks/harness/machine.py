@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from headwater.processes import cores
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -35,7 +37,7 @@ def describe(command: str) -> Machine:
         command=command,
         date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         processor=processor(Path("/proc/cpuinfo").read_text()),
-        cores=len(os.sched_getaffinity(0)),
+        cores=cores(),
         memory_gb=pages / 2**30,
         system=f"{platform.system()} {platform.release()}",
         python=platform.python_version(),

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.cell``: one run of the paper's CIFAR-10 table, as far as its speed goes.
+"""``python -m benchmarks.studies.cell``: how fast one run of the paper's CIFAR-10 table is.
 
 On one core, one thread, as the table's runs are: how long loading, partitioning and testing take,
 how long a round takes, and how long plain SGD takes over the same samples (forward, backward, step;
@@ -15,7 +15,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from benchmarks import machine
+from benchmarks.harness import machine
+from benchmarks.harness.alternate import seconds
 from headwater.experiments.tasks.cifar import Cifar10Task
 from headwater.learning.algorithm import State, step
 from headwater.learning.engines import choose
@@ -28,14 +29,7 @@ from headwater.ledger.strategies import Uniform
 
 Round = Callable[[Orders], None]
 TASK = Cifar10Task.defaults
-PLAN = LocalWork(TASK.local_steps, TASK.batch_size)
-
-
-def seconds(do: Callable[[], object]) -> float:
-    """How long it takes."""
-    start = time.perf_counter()
-    do()
-    return time.perf_counter() - start
+WORK = LocalWork(TASK.local_steps, TASK.batch_size)
 
 
 def beside_the_rounds(
@@ -56,7 +50,7 @@ def beside_the_rounds(
 
 def headwater(problem: Problem, ledger: Ledger) -> Round:
     """A round as the learner does it."""
-    engine = choose(problem, PLAN.orders(ledger.round(1)), workers=0)
+    engine = choose(problem, WORK.orders(ledger.round(1)), workers=0)
     state = State.start(problem.initial())
 
     def round(orders: Orders) -> None:
@@ -97,7 +91,7 @@ def measure(data_dir: Path | None, historical: float, rounds: int) -> list[str]:
     times: dict[str, list[float]] = {name: [] for name in contenders}
     middle = TASK.rounds // 2
     for number in range(middle, middle + rounds):
-        orders = PLAN.orders(ledger.round(number))
+        orders = WORK.orders(ledger.round(number))
         for name, round in contenders.items():
             times[name].append(seconds(partial(round, orders)))
     medians = {name: statistics.median(of) for name, of in times.items()}
@@ -116,7 +110,7 @@ def measure(data_dir: Path | None, historical: float, rounds: int) -> list[str]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.cell", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.studies.cell", description=__doc__)
     parser.add_argument(
         "--data-dir", type=Path, help="where data sets are; default: the user's cache"
     )
@@ -126,9 +120,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40, help="rounds to time")
     options = parser.parse_args()
     lines = measure(options.data_dir, options.historical, options.rounds)
-    command = (
-        f"python -m benchmarks.cell --historical {options.historical:g} --rounds {options.rounds}"
-    )
+    words = f"--historical {options.historical:g} --rounds {options.rounds}"
+    command = f"python -m benchmarks.studies.cell {words}"
     print("\n".join([*lines, f"Measured by {machine.describe(command).words()}."]))
 
 

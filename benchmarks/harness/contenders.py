@@ -1,14 +1,14 @@
 """Who takes part: Headwater, what a user would pick instead, and the limit of the machine."""
 
-import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
-from benchmarks import environments
-from benchmarks.workloads import Streams, Workload
+from benchmarks.harness import environments
+from benchmarks.harness.workloads import Streams, Workload
+from headwater.processes import cores
 
 QUIET_FLOWER = {
     "FLWR_TELEMETRY_ENABLED": "0",
@@ -85,11 +85,6 @@ class Contender:
             str(folder),
             *self.arguments,
         ]
-
-
-def cores() -> int:
-    """Cores this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 CONTENDERS = (

@@ -5,12 +5,12 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks import checks
-from benchmarks.contenders import Contender
-from benchmarks.environments import Unavailable
-from benchmarks.memory import Watch
-from benchmarks.runner import Failure, Runner
-from benchmarks.workloads import Workload
+from benchmarks.harness import checks
+from benchmarks.harness.contenders import Contender
+from benchmarks.harness.environments import Unavailable
+from benchmarks.harness.memory import Watch
+from benchmarks.harness.runner import Failure, Runner
+from benchmarks.harness.workloads import Workload
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.workloads import Streams, Workload
+from benchmarks.harness.workloads import Streams, Workload
 
 Array = npt.NDArray[Any]
 

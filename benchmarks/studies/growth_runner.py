@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 import headwater as hw
-from benchmarks.growth_points import FEATURES, Point
 from benchmarks.peers.gate import Finished, Gate
+from benchmarks.studies.growth_points import FEATURES, Point
 
 
 def network(hidden: int) -> nn.Module:

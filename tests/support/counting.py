@@ -82,8 +82,10 @@ class CallCounter:
 
 
 def of_a_round(run: Callable[[int], object], few: int = 2, many: int = 6) -> Cost:
-    """The cost of a round of something that can be run for any number of rounds: set-up cancels
-    out."""
+    """The cost of a round of something that can be run for any number of rounds.
+
+    The difference between many rounds and few: what is done once cancels out.
+    """
     tensors, calls = [], []
     for rounds in (few, many):
         with TensorCounter() as tensor:

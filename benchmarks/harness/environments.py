@@ -1,13 +1,15 @@
-"""A virtual environment per peer, pinned by ``peers/NAME.txt``; made on first use and when the pins
-change."""
+"""A virtual environment per peer, pinned by ``peers/NAME.txt``.
+
+It is made on first use and when the pins change.
+"""
 
 import hashlib
 import subprocess
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).parent
-ENVIRONMENTS = HERE / ".envs"
+BENCHMARKS = Path(__file__).parents[1]
+ENVIRONMENTS = BENCHMARKS / ".envs"
 
 
 class Unavailable(Exception):
@@ -16,7 +18,7 @@ class Unavailable(Exception):
 
 def interpreter(name: str) -> Path:
     """Python of the environment of that name, installing it first where needed."""
-    pins = HERE / "peers" / f"{name}.txt"
+    pins = BENCHMARKS / "peers" / f"{name}.txt"
     folder = ENVIRONMENTS / name
     stamp = folder / "pins.sha256"
     python = folder / "bin" / "python"

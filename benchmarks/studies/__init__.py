@@ -1,0 +1,1 @@
+"""Questions of our own, each a command: ``python -m benchmarks.studies.NAME``."""
