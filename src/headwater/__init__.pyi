@@ -9,6 +9,7 @@ from .learning.evaluation import evaluate as evaluate
 from .learning.federation import Client as Client
 from .learning.federation import Federation as Federation
 from .learning.federation import Part as Part
+from .learning.frames import FrameFederation as FrameFederation
 from .learning.losses import accuracy as accuracy
 from .learning.losses import cross_entropy as cross_entropy
 from .learning.projection import Ball as Ball
@@ -32,6 +33,7 @@ from .ledger.memory import Keep as Keep
 from .ledger.memory import Memory as Memory
 from .ledger.memory import Reservoir as Reservoir
 from .ledger.optimal import Optimal as Optimal
+from .ledger.recorded import Recorded as Recorded
 from .ledger.samples import Samples as Samples
 from .ledger.strategies import ByMemory as ByMemory
 from .ledger.strategies import Fresh as Fresh

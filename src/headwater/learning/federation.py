@@ -3,10 +3,10 @@ numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,6 +17,9 @@ from headwater.errors import InputError
 from headwater.ledger.arrivals import Arrivals, Once
 from headwater.ledger.holdings import Counts, Holdings, unroll
 from headwater.ledger.memory import Keep, Memory
+
+if TYPE_CHECKING:
+    from headwater.learning.frames import FrameFederation
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,62 @@ class Federation:
         test = _stack([c.test for c in clients], "test ") if any(c.test for c in clients) else None
         train = _stack([(c.x, c.y) for c in clients], "")
         return cls(train, [c.arrivals for c in clients], [c.memory for c in clients], test)
+
+    @staticmethod
+    def from_frame(
+        frame: Any,
+        *,
+        client: str,
+        time: str,
+        label: str,
+        features: Sequence[str] | None = None,
+        round: Any = "1h",
+        memory: Memory | None = None,
+        historical_before: Any = None,
+        historical: Collection[Any] = (),
+        test: Any = None,
+    ) -> FrameFederation:
+        """The federation of a table with one row per sample: wall-clock time becomes rounds.
+
+        Args:
+            frame: A pandas, Polars or PyArrow table, a mapping of names to arrays, or the path of a
+                CSV or Parquet file (``pip install "headwater[frames]"``).
+            client: The column that names each row's client.
+            time: The column of times; within a client they must not fall. Times with a zone are
+                brought to UTC. Times may also be numbers, and so must then be all other settings of
+                time.
+            label: The column of labels. Words become classes, whole numbers stay as they are, and
+                fractions are for regression.
+            features: The columns of features; all others unless told.
+            round: How long a round lasts: ``"15min"``, ``"1h"``, ``"7d"``. Gaps become rounds in
+                which nothing arrives.
+            memory: What a client keeps; all unless told.
+            historical_before: When round 1 begins. A client all of whose rows came before is
+                historical: it keeps them all. Of the others, what came before is there in round 1,
+                as far as their memory holds it. If not given, round 1 begins with the first row.
+            historical: Names of clients that are historical whenever their rows came.
+            test: Rows from this moment on are for testing, by client; or the last fraction of all
+                rows, such as 0.2.
+
+        Returns:
+            A federation that also has ``clients``, ``features``, ``classes``, ``rounds``, ``begin``
+            and ``width``.
+
+        Example:
+            >>> table = {"pump": ["a", "a", "b"], "at": ["2026-01-01 00:10", "2026-01-01 02:30",
+            ...          "2025-06-30"], "x": [0.1, 0.2, 0.3], "state": ["off", "on", "on"]}
+            >>> pumps = Federation.from_frame(table, client="pump", time="at", label="state",
+            ...                               historical_before="2026-01-01", round="1h")
+            >>> pumps.clients, pumps.classes, pumps.rounds
+            (('a', 'b'), ('off', 'on'), 3)
+            >>> pumps.holdings(pumps.rounds).historical
+            array([False,  True])
+        """
+        from headwater.learning.frames import from_frame
+
+        return from_frame(
+            frame, client, time, label, features, round, memory, historical_before, historical, test
+        )
 
     def __len__(self) -> int:
         return len(self.train.offsets) - 1

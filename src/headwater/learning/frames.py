@@ -1,0 +1,253 @@
+"""From a table of timestamped rows to a federation: wall-clock time becomes rounds."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from headwater.errors import InputError
+from headwater.learning.clock import Clock, Span, Times, point, span
+from headwater.learning.columns import Columns, columns
+from headwater.learning.federation import Federation, Part
+from headwater.ledger.arrivals import Once
+from headwater.ledger.memory import Keep, Memory
+from headwater.ledger.recorded import Recorded
+
+Flags = NDArray[np.bool_]
+Numbers = NDArray[np.int64]
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class FrameFederation(Federation):
+    """A federation that knows which table it came from.
+
+    Attributes:
+        clients: The clients' names, in the order of their numbers.
+        features: The columns that ``x`` consists of.
+        classes: The names of the classes 0, 1, 2, … if the labels were words; else empty.
+        rounds: How many rounds it takes until the last row has arrived, T.
+        begin: When round 1 begins: a moment, or a number if times are numbers.
+        width: How long a round lasts: a time span, or a number.
+    """
+
+    clients: tuple[Any, ...] = ()
+    features: tuple[str, ...] = ()
+    classes: tuple[Any, ...] = ()
+    rounds: int = 1
+    begin: Any = None
+    width: Any = None
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A table's rows, client after client, each in order of time.
+
+    Attributes:
+        x: Features.
+        y: Labels.
+        owner: The number of each row's client.
+        times: When each row came.
+        numeric: Whether times are numbers of the user's own.
+        clients: The clients' names.
+        features: The columns of ``x``.
+        classes: What labels stand for if they were words.
+    """
+
+    x: Tensor
+    y: Tensor
+    owner: Numbers
+    times: Times
+    numeric: bool
+    clients: NDArray[Any]
+    features: tuple[str, ...]
+    classes: tuple[Any, ...]
+
+    def part(self, chosen: Flags) -> Part:
+        """Some of the rows, by client."""
+        counts = np.bincount(self.owner[chosen], minlength=len(self.clients))
+        return Part(self.x, self.y, _offsets(counts), np.flatnonzero(chosen))
+
+    def only(self, there: Flags) -> Stream:
+        """The stream of some clients, who are numbered anew."""
+        rows = there[self.owner]
+        at = torch.from_numpy(np.flatnonzero(rows))
+        owner = (np.cumsum(there) - 1)[self.owner[rows]]
+        clients, times = self.clients[there], self.times[rows]
+        return replace(self, x=self.x[at], y=self.y[at], owner=owner, times=times, clients=clients)
+
+
+def read_stream(
+    frame: Any, client: str, time: str, label: str, features: Sequence[str] | None
+) -> Stream:
+    """A table's rows, checked: errors name column and row, and say how to mend them."""
+    table = columns(frame)
+    chosen = _chosen(table, client, time, label, features)
+    x = np.column_stack([table.numbers(name) for name in chosen])
+    y, classes = _labels(table, label)
+    times = table.times(time)
+    clients, owner = np.unique(table.words(client), return_inverse=True)
+    order = np.argsort(owner, kind="stable")
+    _check_order(table, time, client, order, owner, times)
+    return Stream(
+        torch.from_numpy(x.astype(np.result_type(x.dtype, np.float32))[order]),
+        torch.from_numpy(y[order]),
+        owner[order],
+        times[order],
+        table[time].dtype.kind in "iuf",
+        clients,
+        tuple(chosen),
+        classes,
+    )
+
+
+def from_frame(
+    frame: Any,
+    client: str,
+    time: str,
+    label: str,
+    features: Sequence[str] | None = None,
+    round: Span = "1h",
+    memory: Memory | None = None,
+    historical_before: Any = None,
+    historical: Collection[Any] = (),
+    test: Any = None,
+) -> FrameFederation:
+    """A federation of the clients of a table: see :meth:`headwater.Federation.from_frame`."""
+    stream = read_stream(frame, client, time, label, features)
+    cut = (
+        None
+        if historical_before is None
+        else point(historical_before, "historical_before", stream.numeric)
+    )
+    width = span(round, stream.numeric)
+    return federation(stream, width, memory or Keep(), cut, historical, test)
+
+
+def federation(
+    stream: Stream,
+    width: float,
+    memory: Memory,
+    cut: float | None,
+    historical: Collection[Any],
+    test: Any,
+) -> FrameFederation:
+    """The clients of a stream; width and cut in the units of its times."""
+    learned = stream.times < end_of_learning(stream, test)
+    there = np.bincount(stream.owner[learned], minlength=len(stream.clients)) > 0
+    if not there.all():
+        _tell_of_strangers(stream.clients[~there])
+        learned, stream = learned[there[stream.owner]], stream.only(there)
+    train = stream.part(learned)
+    times = stream.times[learned]
+    old = _historical(stream, learned, cut, historical)
+    clock = (
+        Clock.starting(times, width, stream.numeric)
+        if cut is None
+        else Clock(cut, width, stream.numeric)
+    )
+    recorded = Recorded(clock.rounds(times), train.offsets)
+    begin, length = clock.words
+    return FrameFederation(
+        train,
+        [Once() if o else recorded for o in old],
+        [Keep() if o else memory for o in old],
+        stream.part(~learned) if test is not None else None,
+        tuple(stream.clients.tolist()),
+        stream.features,
+        stream.classes,
+        int(recorded.arrival[~np.repeat(old, train.counts)].max(initial=1)),
+        begin,
+        length,
+    )
+
+
+def end_of_learning(stream: Stream, test: Any) -> float:
+    """The moment from which on rows are for testing: given, or by the fraction of the last rows."""
+    if test is None:
+        return np.inf
+    if isinstance(test, float) and 0 < test < 1:
+        ordered = np.sort(stream.times)
+        end = float(ordered[int(np.ceil((1 - test) * (len(ordered) - 1)))])
+    else:
+        end = point(test, "test", stream.numeric)
+    if not (stream.times < end).any() or not (stream.times >= end).any():
+        raise InputError(
+            f"test: {test!r} leaves no rows before it or none from it on; give a moment within the "
+            "table's times, or the fraction of the last rows, such as 0.2"
+        )
+    return end
+
+
+def _historical(stream: Stream, learned: Flags, cut: float | None, named: Collection[Any]) -> Flags:
+    """The clients that are named, and those all of whose rows to learn from came before the cut."""
+    unknown = [name for name in named if name not in stream.clients]
+    if unknown:
+        some = ", ".join(map(repr, stream.clients[:5].tolist()))
+        raise InputError(f"historical: no client {unknown[0]!r}; there are: {some}, …")
+    old = np.isin(stream.clients, list(named))
+    if cut is not None:
+        late = learned & (stream.times >= cut)
+        old |= np.bincount(stream.owner[late], minlength=len(old)) == 0
+    return old
+
+
+def _chosen(
+    table: Columns, client: str, time: str, label: str, features: Sequence[str] | None
+) -> list[str]:
+    """The feature columns: all others unless told."""
+    for setting, name in (("client", client), ("time", time), ("label", label)):
+        table.need([name], setting)
+    if not table.rows:
+        raise InputError(f"{table.source}: it has no rows")
+    if features is None:
+        return [name for name in table.names if name not in (client, time, label)]
+    table.need(features, "features")
+    if label in features:
+        raise InputError(f"features: {label!r} is the label; leave it out")
+    return list(features)
+
+
+def _labels(table: Columns, label: str) -> tuple[NDArray[Any], tuple[Any, ...]]:
+    """Labels as numbers, and what the numbers stand for if they were words."""
+    kind = table[label].dtype.kind
+    if kind == "f":
+        return table.numbers(label).astype(np.float32), ()
+    if kind in "iu":
+        return table[label].astype(np.int64), ()
+    classes, numbers = np.unique(table.words(label), return_inverse=True)
+    return numbers.astype(np.int64), tuple(classes.tolist())
+
+
+def _check_order(
+    table: Columns, time: str, client: str, order: Numbers, owner: Numbers, times: Times
+) -> None:
+    """Within a client times must not fall: a fall often means that a time was misread."""
+    falls = (np.diff(times[order]) < 0) & (np.diff(owner[order]) == 0)
+    if falls.any():
+        row = int(order[1:][falls].min())
+        who = table[client][row]
+        raise InputError(
+            f"{table.place(time, row)}: {table[time][row]} stands after a later time of {client} "
+            f"{who!r}; sort the table first, as in df.sort_values({time!r})"
+        )
+
+
+def _tell_of_strangers(names: NDArray[Any]) -> None:
+    some = ", ".join(map(repr, names[:3].tolist())) + (", …" if len(names) > 3 else "")
+    _log.warning(
+        "%d clients have no rows to learn from, only rows to test, and are left out: %s",
+        len(names),
+        some,
+    )
+
+
+def _offsets(counts: Numbers) -> Numbers:
+    return np.concatenate([[0], np.cumsum(counts)])
