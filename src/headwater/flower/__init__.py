@@ -1,0 +1,1 @@
+"""Headwater on Flower."""

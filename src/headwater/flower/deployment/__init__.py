@@ -1,0 +1,1 @@
+"""A whole Flower federation on one machine: certificates, keys, processes."""
