@@ -1,0 +1,115 @@
+"""Where a run is, on disk, after every round: a server that was killed goes on from there.
+
+    state.npz      parameters, average, round; the roster; replaced as a whole
+    rounds.jsonl   the journal; a line beyond the state is that of a round that is done again
+    lock           held while a server works here: two servers never write one run
+
+Done again means: asked again with the same words, which nodes answer with the same reply. So no
+round is ever applied twice, and none is lost.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+import uuid
+from io import BytesIO
+from pathlib import Path
+from types import TracebackType
+from zipfile import BadZipFile
+
+import numpy as np
+
+from headwater.errors import InputError
+from headwater.files import replace, sweep
+from headwater.flower.journal import Entry, Journal
+from headwater.flower.roster import Roster
+from headwater.flower.state import State
+
+_PATIENCE = 30.0  # seconds for the server before this one to notice that it is alone
+
+
+class Checkpoint:
+    """The folder of one run, for one server at a time.
+
+    Args:
+        folder: where it is kept.
+        settings: a fingerprint of what decides how the run goes; a resumed run must have the same.
+    """
+
+    def __init__(self, folder: Path, settings: str) -> None:
+        self.folder = folder
+        self.journal = Journal(folder / "rounds.jsonl")
+        self.run = uuid.uuid4().hex[:16]
+        self._settings = settings
+        self._state = folder / "state.npz"
+        self._lock = -1
+
+    def __enter__(self) -> Checkpoint:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        deadline = time.monotonic() + _PATIENCE
+        while not self._locked():
+            if time.monotonic() > deadline:
+                raise InputError(
+                    f"{self.folder}: another server works here; stop it, or choose another folder"
+                )
+            time.sleep(0.2)
+        sweep(self.folder)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        os.close(self._lock)  # and with it the lock
+
+    def _locked(self) -> bool:
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def load(self) -> tuple[State, Roster] | None:
+        """The last state and its clients; None: nothing was done yet."""
+        if not self._state.exists():
+            self.journal.path.unlink(missing_ok=True)
+            return None
+        try:
+            with np.load(self._state, allow_pickle=False) as saved:
+                about = json.loads(str(saved["about"]))
+                state = State(
+                    about["round"], saved["parameters"], saved["average"], about["weight"]
+                )
+        except (OSError, ValueError, KeyError, BadZipFile, EOFError) as error:
+            raise InputError(f"{self._state}: cannot be read ({error})") from error
+        if about["settings"] != self._settings:
+            raise InputError(
+                f"{self.folder} holds a run with other settings or another model "
+                f"({about['settings']}, now {self._settings}); choose another checkpoint folder"
+            )
+        self.run = about["run"]
+        self.journal.cut(state.round)
+        return state, Roster.from_json(about["roster"])
+
+    def save(self, state: State, roster: Roster, entry: Entry | None = None) -> None:
+        """Put a round on the disk: first its line, then the state that makes it count."""
+        if entry is not None:
+            self.journal.append(entry)
+        about = {
+            "run": self.run,
+            "settings": self._settings,
+            "round": state.round,
+            "weight": state.weight,
+            "roster": roster.as_json(),
+        }
+        buffer = BytesIO()
+        np.savez(
+            buffer, parameters=state.parameters, average=state.average, about=json.dumps(about)
+        )
+        replace(self._state, buffer.getvalue())

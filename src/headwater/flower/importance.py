@@ -1,0 +1,111 @@
+"""How much each client counts while the streams flow: the ledger's strategies over counts alone.
+
+A simulation knows every arrival beforehand; a live server knows only how many samples have come so
+far, and how many are to be expected until the last round. That is enough for the strategies that
+give each *client* an importance p_m; its samples then share it alike. With the counts of a run that
+is over, the importances here equal the ledger's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.errors import InputError
+from headwater.ledger.optimal import Optimal
+from headwater.ledger.strategies import (
+    ByMemory,
+    Fresh,
+    Historical,
+    Importance,
+    Share,
+    Strategy,
+    Uniform,
+)
+from headwater.planner import minimise
+from headwater.randomness import Floats
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What is known of the clients' samples, one entry per client.
+
+    Attributes:
+        samples: N_m, samples over the whole run: those that came and those that are expected.
+        held: samples in memory now.
+        historical: clients whose samples were all there from the start.
+    """
+
+    samples: Floats
+    held: Floats
+    historical: NDArray[np.bool_]
+
+
+def importance(strategy: Strategy, counts: Counts) -> Floats:
+    """p_m of every client by a strategy; clients that hold nothing now count nothing now.
+
+    >>> counts = Counts(np.array([20.0, 60.0]), np.array([20.0, 4.0]), np.array([True, False]))
+    >>> importance(Uniform(), counts), importance(ByMemory(), counts)
+    (array([0.25, 0.75]), array([0.83333333, 0.16666667]))
+    """
+    there = counts.held > 0
+    values = np.where(there, _planned(strategy, counts), 0.0)
+    if not values.sum() > 0:
+        raise InputError(
+            f"{strategy!r} gives weight to nobody: of {len(there)} clients {int(there.sum())} hold "
+            f"samples, {int((there & counts.historical).sum())} of these are historical"
+        )
+    return np.asarray(values / values.sum(), np.float64)
+
+
+def _planned(strategy: Strategy, counts: Counts) -> Floats:
+    samples = np.maximum(counts.samples, counts.held)
+    match strategy:
+        case Uniform():
+            return samples
+        case ByMemory():
+            return counts.held
+        case Historical():
+            return _by_group(1.0, samples, counts.historical)
+        case Fresh():
+            return _by_group(0.0, samples, counts.historical)
+        case Share(historical=share):
+            return _by_group(share, samples, counts.historical)
+        case Importance(importance=given):
+            return _given(np.asarray(given), len(samples))
+        case Optimal():
+            return _optimal(strategy, samples, counts)
+    raise InputError(
+        f"{strategy!r} weighs single samples, which a live server does not know; declare the "
+        "arrivals of all nodes, or choose a strategy that weighs clients, such as Uniform()"
+    )
+
+
+def _by_group(share: float, samples: Floats, historical: NDArray[np.bool_]) -> Floats:
+    """Historical clients count ``share`` together, the others the rest, each by its samples."""
+    values = np.zeros(len(samples))
+    for group, part in ((historical, share), (~historical, 1 - share)):
+        if part > 0 and samples[group].sum() > 0:
+            values[group] = part * samples[group] / samples[group].sum()
+    return values
+
+
+def _given(values: Floats, clients: int) -> Floats:
+    if len(values) != clients:
+        raise InputError(f"Importance(p): {len(values)} shares for {clients} clients")
+    return values
+
+
+def _optimal(strategy: Optimal, samples: Floats, counts: Counts) -> Floats:
+    if strategy.ratio is None or strategy.bound != "paper":
+        raise InputError(
+            f"{strategy!r}: a live server needs a given ratio and the paper's bound, as in "
+            "Optimal(0.15); headwater plan estimates a ratio"
+        )
+    there = samples > 0
+    values = np.zeros(len(samples))
+    noise = (~counts.historical).astype(np.float64)
+    values[there] = minimise(noise[there], samples[there], strategy.ratio).importance
+    return values

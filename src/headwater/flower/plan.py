@@ -1,0 +1,147 @@
+"""A round's plan: which client counts how much, and with which samples.
+
+Two plans, one form. With declared arrivals the whole ledger is known before round 1, as in a
+simulation, and each client is told its samples and their weights. Otherwise the plan of a round is
+made from the counts of that moment, and a client weighs all that it holds alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.errors import InputError
+from headwater.flower.importance import Counts, importance
+from headwater.flower.roster import Roster, Standing
+from headwater.ledger.arrivals import Arrivals, Constant, Once, Poisson, Trace
+from headwater.ledger.holdings import unroll
+from headwater.ledger.ledger import Ledger, Round
+from headwater.ledger.memory import Fifo, Keep, Memory, Reservoir
+from headwater.ledger.strategies import Strategy
+from headwater.randomness import Floats
+
+_FLOWER_ROUND = 6.0  # seconds; what a round of Flower takes before the first one was timed
+
+
+class Plan(Protocol):
+    """Who counts how much in a round."""
+
+    def round(self, number: int, roster: Roster, connected: set[int]) -> Round:
+        """The round's clients and shares."""
+        ...
+
+    def round_share(self, number: int) -> float:
+        """How much the round counts in the average, up to a common factor: q(t)."""
+        ...
+
+    def samples(self, round: Round, place: int) -> tuple[NDArray[np.int64], Floats] | None:
+        """Arrival numbers and weights for the client at this place; None: all that it holds."""
+        ...
+
+
+@dataclass(frozen=True)
+class Declared:
+    """The simulator's own ledger: every arrival is known beforehand."""
+
+    ledger: Ledger
+
+    @classmethod
+    def of(cls, roster: Roster, strategy: Strategy, rounds: int, seed: int) -> Declared:
+        """The ledger of clients that all declared their arrivals."""
+        clients = [roster[m] for m in range(len(roster))]
+        counts = [int((client.declared or {})["samples"]) for client in clients]
+        processes = [arrivals(client) for client in clients]
+        memories = [memory(client) for client in clients]
+        return cls(Ledger.weigh(unroll(counts, processes, memories, rounds, seed), strategy))
+
+    def round(self, number: int, roster: Roster, connected: set[int]) -> Round:  # noqa: ARG002
+        """The ledger's; who is not there is absent, the shares stay as planned."""
+        return self.ledger.round(number)
+
+    def round_share(self, number: int) -> float:
+        """q(t) of the ledger."""
+        return float(self.ledger.round_shares[number - 1])
+
+    def samples(self, round: Round, place: int) -> tuple[NDArray[np.int64], Floats] | None:
+        """What the ledger says that this client holds."""
+        mine = slice(round.offsets[place], round.offsets[place + 1])
+        first = self.ledger.holdings.offsets[round.clients[place]]
+        return round.samples[mine] - first, round.weights[mine]
+
+
+@dataclass
+class Live:
+    """Shares from the counts that the clients reported last.
+
+    Attributes:
+        strategy: how much clients count.
+        rounds: the run's last round; None: it has none, and only what has come so far counts.
+        seconds: how long a round takes, as measured.
+    """
+
+    strategy: Strategy
+    rounds: int | None
+    seconds: float = _FLOWER_ROUND
+
+    def round(self, number: int, roster: Roster, connected: set[int]) -> Round:
+        """p_m(t) of the clients that are connected: who has left does not count."""
+        left = 0 if self.rounds is None else self.rounds - number + 1
+        expected = [self._expected(roster[m], left) for m in range(len(roster))]
+        there = np.isin([roster[m].node for m in range(len(roster))], list(connected))
+        held = np.where(there, roster.column("held"), 0.0)
+        counts = Counts(np.array(expected), held, roster.column("historical") > 0)
+        shares = importance(self.strategy, counts)
+        clients = np.flatnonzero(shares)
+        places = np.arange(len(clients) + 1)
+        # One entry per client stands for all its samples: the choice of clients needs no more.
+        return Round(number, clients, shares[clients], places, clients, np.ones(len(clients)))
+
+    def _expected(self, client: Standing, left: int) -> float:
+        """Samples until the last round, if the stream goes on as it did."""
+        measured = client.rounds_seen >= 3
+        flow = client.arrivals_per_round if measured else client.rate * self.seconds
+        return client.arrived + (0.0 if client.historical else flow * left)
+
+    def round_share(self, number: int) -> float:  # noqa: ARG002
+        """Every round counts alike."""
+        return 1.0
+
+    def samples(self, round: Round, place: int) -> None:  # noqa: ARG002
+        """All that the client holds, alike."""
+
+
+def arrivals(client: Standing) -> Arrivals:
+    """The arrival process that a client declared."""
+    declared: Mapping[str, Any] = client.declared or {}
+    kind = declared.get("kind")
+    match kind:
+        case "once":
+            return Once()
+        case "constant":
+            return Constant(declared["rate"])
+        case "poisson":
+            return Poisson(float(declared["rate"]))
+        case "trace":
+            return Trace(declared["counts"])
+    raise InputError(f"client {client.name} declares arrivals of an unknown kind: {kind!r}")
+
+
+def memory(client: Standing) -> Memory:
+    """The memory rule of a client."""
+    if client.memory == "Keep":
+        return Keep()
+    if client.memory in ("Fifo", "Reservoir") and client.capacity:
+        return (Fifo if client.memory == "Fifo" else Reservoir)(client.capacity)
+    raise InputError(
+        f"client {client.name} has a memory of its own, {client.memory!r}: its holdings cannot be "
+        "known beforehand; run it without declared arrivals"
+    )
+
+
+def all_declared(clients: Sequence[Standing]) -> bool:
+    """Did every client say beforehand when its samples arrive?"""
+    return all(client.declared is not None for client in clients)
