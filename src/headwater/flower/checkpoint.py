@@ -37,13 +37,15 @@ class Checkpoint:
     Args:
         folder: where it is kept.
         settings: a fingerprint of what decides how the run goes; a resumed run must have the same.
+        seed: of the run, for whoever reads it later.
     """
 
-    def __init__(self, folder: Path, settings: str) -> None:
+    def __init__(self, folder: Path, settings: str, seed: int = 0) -> None:
         self.folder = folder
         self.journal = Journal(folder / "rounds.jsonl")
         self.run = uuid.uuid4().hex[:16]
         self._settings = settings
+        self.seed = seed
         self._state = folder / "state.npz"
         self._lock = -1
 
@@ -104,6 +106,7 @@ class Checkpoint:
         about = {
             "run": self.run,
             "settings": self._settings,
+            "seed": self.seed,
             "round": state.round,
             "weight": state.weight,
             "roster": roster.as_json(),

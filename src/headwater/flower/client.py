@@ -52,7 +52,7 @@ def node_app(mods: Sequence[Any] = ()) -> ClientApp:
     return app
 
 
-def describe(message: Message, context: Context) -> RecordDict:
+def describe(message: Message, context: Context) -> RecordDict:  # noqa: ARG001 (handlers are alike)
     """Who this is, and what it holds."""
     client, path = identity(context)
     reply = ask_node(path, Frame({"do": "describe"}))
@@ -72,7 +72,7 @@ def train(message: Message, context: Context) -> RecordDict:
         raise NodeRefusedError(f"the node's move has shape {getattr(move, 'shape', None)}")
     local = (parameters + move).astype(parameters.dtype)
     numbers = messages.metrics(reply.header)
-    numbers["num-examples"] = int(numbers.get("held", 0))  # for strategies of Flower's own
+    numbers["num-examples"] = _whole(reply, "held")  # for strategies of Flower's own
     return RecordDict({"arrays": messages.unflatten(local, arrays), "metrics": numbers})
 
 
@@ -82,7 +82,7 @@ def evaluate(message: Message, context: Context) -> RecordDict:
     header = messages.header_of(message.content) | {"do": "evaluate"}
     reply = ask_node(identity(context)[1], Frame(header, {"parameters": parameters}))
     numbers = messages.metrics(reply.header)
-    numbers["num-examples"] = int(numbers.get("count", 0))
+    numbers["num-examples"] = _whole(reply, "count")
     return RecordDict({"metrics": numbers})
 
 
@@ -112,6 +112,11 @@ def ask_node(path: Path, frame: Frame, patience: float = _PATIENCE) -> Frame:
         if "error" in reply.header:
             raise NodeRefusedError(f"{reply.header['error']}: {reply.header.get('message', '')}")
         return reply
+
+
+def _whole(reply: Frame, name: str) -> int:
+    value = reply.header.get(name)
+    return int(value) if isinstance(value, int | float) else 0
 
 
 def _answered(work: Any) -> Any:

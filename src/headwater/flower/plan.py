@@ -110,7 +110,7 @@ class Live:
         """Every round counts alike."""
         return 1.0
 
-    def samples(self, round: Round, place: int) -> None:  # noqa: ARG002
+    def samples(self, round: Round, place: int) -> None:
         """All that the client holds, alike."""
 
 

@@ -116,6 +116,10 @@ class Roster:
                 self.update(known, **_again(standing))
         return new
 
+    def settled(self) -> Roster:
+        """The same clients, numbered by their names: before round 1, whoever spoke up first."""
+        return Roster(sorted(self._all, key=lambda standing: natural(standing.name)))
+
     def update(self, client: int, **changes: Any) -> None:
         """Replace some of what is known of a client."""
         self._all[client] = replace(self._all[client], **changes)

@@ -47,13 +47,11 @@ def make_server_files(folder: Path) -> ServerFiles:
 
 
 def make_node_key(path: Path) -> Path:
-    """A node's key pair: OpenSSH's private key at ``path``, its public half beside it (``.pub``)."""
+    """A node's key pair: the private key at ``path``, its public half beside it (``.pub``)."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     key = ec.generate_private_key(ec.SECP384R1())
     openssh = serialization.PrivateFormat.OpenSSH
-    private = key.private_bytes(
-        serialization.Encoding.PEM, openssh, serialization.NoEncryption()
-    )
+    private = key.private_bytes(serialization.Encoding.PEM, openssh, serialization.NoEncryption())
     public = key.public_key().public_bytes(
         serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
     )

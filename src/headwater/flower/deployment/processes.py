@@ -62,7 +62,7 @@ def launch(
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """What the parts of a fleet need: this interpreter's programs, Flower's folder, no telemetry."""
+    """What a fleet's parts need: this interpreter's programs, Flower's folder, no telemetry."""
     programs = str(Path(sys.executable).parent)
     own = {
         "PATH": f"{programs}{os.pathsep}{os.environ.get('PATH', '')}",

@@ -1,0 +1,104 @@
+"""The ledger of a real run, read from its journal: the simulator's own kind of ledger.
+
+A client's reports of arrived samples are an arrival process like any other; its memory rule turns
+them into who held what when; and the shares with which its updates counted are the weights. So
+effective samples, variability and importance of a real run are read like a simulated one's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from headwater.errors import InputError
+from headwater.flower.journal import Entry, Journal
+from headwater.flower.plan import memory
+from headwater.flower.roster import Roster
+from headwater.ledger.arrivals import FOREVER, Rounds
+from headwater.ledger.holdings import Holdings, unroll
+from headwater.ledger.ledger import Ledger
+from headwater.ledger.memory import Keep, Memory
+from headwater.ledger.samples import Samples
+from headwater.ledger.strategies import Given
+from headwater.randomness import Floats
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Arrivals as a client reported them: ``arrived[t - 1]`` samples by the end of round t."""
+
+    arrived: tuple[int, ...]
+
+    def rounds(self, samples: Samples) -> Rounds:
+        """The first round by which more than that many had arrived."""
+        found = 1 + np.searchsorted(self.arrived, samples.position, side="right")
+        return np.where(samples.position < self.arrived[-1], found, FOREVER)
+
+    def largest_batch(self, count: int) -> int:  # noqa: ARG002 (the protocol's signature)
+        """Not known beforehand: real streams are not asked whether a batch fits."""
+        return 0
+
+
+def read_ledger(folder: Path | str) -> Ledger:
+    """The ledger of a run on Flower, from its checkpoint folder.
+
+    Within a client all samples that it holds weigh alike. Where single samples had weights of their
+    own (declared arrivals, and a strategy that weighs samples of one client differently), the
+    clients' shares are exact and the samples' are the client's mean.
+    """
+    folder = Path(folder)
+    entries = Journal(folder / "rounds.jsonl").read()
+    if not entries:
+        raise InputError(f"{folder}: no rounds are written down there")
+    roster, seed = _roster(folder)
+    arrived = _by_round(entries, len(roster))
+    holdings = unroll(
+        np.maximum(arrived[-1], 1),
+        [Observed(tuple(column.tolist())) for column in arrived.T],
+        [_memory(roster, m) for m in range(len(roster))],
+        len(entries),
+        seed,
+    )
+    return Ledger.weigh(holdings, Given(_Weights(entries, holdings)))
+
+
+@dataclass(frozen=True)
+class _Weights:
+    """λ of every sample in a round: its client's share, dealt out to what the client held."""
+
+    entries: Sequence[Entry]
+    holdings: Holdings
+
+    def __call__(self, round: int) -> list[float]:
+        entry = self.entries[round - 1]
+        shares = np.zeros(self.holdings.clients)
+        total = sum(entry.counted)
+        shares[entry.client] = np.array(entry.counted) * (entry.share / total)
+        held = self.holdings.per_client(self.holdings.held(round))
+        each: Floats = shares / np.maximum(held, 1)
+        return each[self.holdings.client].tolist()
+
+
+def _roster(folder: Path) -> tuple[Roster, int]:
+    with np.load(folder / "state.npz", allow_pickle=False) as saved:
+        about = json.loads(str(saved["about"]))
+    return Roster.from_json(about["roster"]), int(about.get("seed", 0))
+
+
+def _by_round(entries: Sequence[Entry], clients: int) -> Rounds:
+    """Samples that had arrived by each round; between two reports the count stays."""
+    table = np.zeros((len(entries), clients), np.int64)
+    for row, entry in zip(table, entries, strict=True):
+        row[entry.client] = entry.arrived
+    return np.maximum.accumulate(table, axis=0)
+
+
+def _memory(roster: Roster, m: int) -> Memory:
+    try:
+        return memory(roster[m])
+    except InputError:  # a rule of the user's own: what it kept is not known, only how many
+        return Keep()

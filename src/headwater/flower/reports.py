@@ -1,0 +1,51 @@
+"""What clients report with their updates: believed only where it makes sense."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from headwater.flower.roster import Standing
+
+_MEASURES = ("count", "loss", "metric")
+
+
+def reported(client: Standing, report: Mapping[str, float] | None) -> dict[str, Any]:
+    """What changes in a client's standing after a round; without a report it was absent."""
+    if report is None:
+        return {"asked": client.asked + 1}
+    # Counts never fall, and nobody holds more than has arrived, whatever a client claims.
+    arrived = max(client.arrived, int(report.get("arrived", client.arrived)))
+    held = int(report.get("held", client.held))
+    measures = {name: report.get(f"prequential-{name}") for name in _MEASURES}
+    return {
+        "asked": client.asked + 1,
+        "answered": client.answered + 1,
+        "rounds_seen": client.rounds_seen + 1,
+        "arrived": arrived,
+        "held": min(max(held, 0), arrived),
+        "rate": max(0.0, report.get("rate", client.rate)),
+        "prequential": {name: value for name, value in measures.items() if value is not None},
+        "seen": time.time(),
+    }
+
+
+def pooled(
+    reports: Sequence[Mapping[str, float]], prefix: str = "prequential-"
+) -> dict[str, float]:
+    """Mean loss and metric over the samples of all clients.
+
+    >>> pooled([{"count": 1, "loss": 4.0}, {"count": 3, "loss": 0.0}, {}])
+    {'prequential-count': 4, 'prequential-loss': 1.0}
+    """
+    counted = [report for report in reports if report.get("count")]
+    total = sum(report["count"] for report in counted)
+    found = {f"{prefix}count": total} if total else {}
+    for name in ("loss", "metric"):
+        known = [report for report in counted if name in report]
+        if known:
+            weight = sum(report["count"] for report in known)
+            mean = sum(report["count"] * report[name] for report in known) / weight
+            found[f"{prefix}{name}"] = mean
+    return found
