@@ -27,8 +27,9 @@ def make_fleet(stack, folder, live):
     nodes = [toy(number, live) for number in range(3)]
     for node in nodes:
         stack.enter_context(Served(node, folder / f"{node.client}.sock"))
+    # Flower's numbers are in no order that means anything
     sockets = {
-        100 + m: (node.client, folder / f"{node.client}.sock") for m, node in enumerate(nodes)
+        100 - m: (node.client, folder / f"{node.client}.sock") for m, node in enumerate(nodes)
     }
     grid = LoopbackGrid(sockets)
     grid.toys = nodes

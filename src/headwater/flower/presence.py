@@ -106,6 +106,8 @@ class Presence:
             self._check_size(node, header.get("client-id"), header.get("parameters"))
             for name in self.roster.welcome({node: header}, connected):
                 log.info("client %s joins", name)
+            if node not in self.roster.nodes:
+                raise InputError(f"its name {header['client-id']} is taken by another node")
         except (InputError, ValueError) as error:
             log.warning("node %d is left out: %s", node, error)
 

@@ -1,0 +1,143 @@
+"""A server that dies goes on from its checkpoint: no round lost, none applied twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+from test_same_answer import initial
+
+import headwater as hw
+from headwater.flower import StreamFedAvg, read_ledger
+from headwater.flower.checkpoint import Checkpoint
+from headwater.flower.journal import Journal
+from headwater.flower.messages import flatten
+
+
+class KilledError(Exception):
+    pass
+
+
+def run(fleet, folder, rounds=5, **more):
+    settings = {"local_steps": 2, "batch_size": 3, "seed": 4, "min_clients": 3} | more
+    return StreamFedAvg(checkpoint=folder, **settings).start(fleet, initial(), rounds)
+
+
+def restart(fleet):
+    """Nodes keep their memory and their last replies; Flower's numbers of messages begin anew."""
+    fleet.sent.clear()
+    fleet._mail.clear()
+
+
+@pytest.mark.parametrize("moment", ["journal", "state", "asking"])
+def test_a_killed_server_ends_with_the_same_bits(fleet, tmp_path, monkeypatch, moment):
+    undisturbed = run(fleet, tmp_path / "a")
+    restart(fleet)
+    places = {
+        "journal": ("headwater.flower.checkpoint.replace", 4),  # the line is there, the state not
+        "state": ("headwater.flower.session.Session._entry", 3),
+        "asking": ("headwater.flower.session.Session._ask", 3),
+    }
+    with monkeypatch.context() as patch:
+        name, count = places[moment]
+        _die_at(patch, name, count)
+        with pytest.raises(KilledError):
+            run(fleet, tmp_path / "b")
+    restart(fleet)
+    resumed = run(fleet, tmp_path / "b")
+    np.testing.assert_array_equal(flatten(resumed.arrays), flatten(undisturbed.arrays))
+    np.testing.assert_array_equal(flatten(resumed.average), flatten(undisturbed.average))
+    rounds = [entry.round for entry in Journal(tmp_path / "b" / "rounds.jsonl").read()]
+    assert rounds == [1, 2, 3, 4, 5]
+
+
+def _die_at(patch, name, count):
+    from importlib import import_module
+
+    parts = name.split(".")
+    owner = import_module(".".join(parts[:3]))
+    for part in parts[3:-1]:
+        owner = getattr(owner, part)
+    real, calls = getattr(owner, parts[-1]), []
+
+    def dies(*arguments, **more):
+        calls.append(1)
+        if len(calls) == count:
+            raise KilledError
+        return real(*arguments, **more)
+
+    patch.setattr(owner, parts[-1], dies)
+
+
+def test_a_run_that_is_over_is_not_done_again(fleet, tmp_path):
+    first = run(fleet, tmp_path / "a")
+    restart(fleet)
+    again = run(fleet, tmp_path / "a")
+    assert not [m for m in fleet.sent if m.metadata.message_type == "train"]
+    np.testing.assert_array_equal(flatten(again.arrays), flatten(first.arrays))
+
+
+def test_other_settings_are_refused(fleet, tmp_path):
+    run(fleet, tmp_path / "a")
+    with pytest.raises(hw.InputError, match="other settings"):
+        run(fleet, tmp_path / "a", local_steps=1)
+
+
+def test_two_servers_do_not_share_a_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("headwater.flower.checkpoint._PATIENCE", 0.1)
+    with (
+        Checkpoint(tmp_path, "x"),
+        pytest.raises(hw.InputError, match="another server"),
+        Checkpoint(tmp_path, "x"),
+    ):
+        pass
+
+
+def test_a_line_that_was_changed_is_found_and_a_torn_one_dropped(fleet, tmp_path):
+    run(fleet, tmp_path / "a", rounds=3)
+    path = tmp_path / "a" / "rounds.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-5])
+    assert [entry.round for entry in Journal(path).read()] == [1, 2]
+    path.write_bytes(whole.replace(b'"round": 2', b'"round": 9'))
+    with pytest.raises(hw.InputError, match="line 2: the checksum"):
+        Journal(path).read()
+
+
+def test_an_endless_run_stops_cleanly_at_a_signal(live_fleet, tmp_path):
+    seen = []
+
+    def progress(entry):
+        seen.append(entry.round)
+        if entry.round == 4:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGTERM)
+    strategy = StreamFedAvg(min_clients=3, checkpoint=tmp_path / "a")
+    result = strategy.start(live_fleet, initial(), None, progress=progress)
+    assert seen == [1, 2, 3, 4]
+    assert result.rounds == 4
+    assert signal.getsignal(signal.SIGTERM) is before
+    again = strategy.start(live_fleet, initial(), None, progress=_until(6))
+    assert again.rounds == 6
+    assert read_ledger(tmp_path / "a").holdings.rounds == 6
+
+
+def _until(last):
+    def progress(entry):
+        if entry.round == last:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    return progress
+
+
+def test_a_signal_in_the_middle_of_a_round_gives_the_round_up(live_fleet, tmp_path):
+    live_fleet.lose = lambda message: message.metadata.group_id == "3"
+    timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGTERM))
+    timer.start()
+    strategy = StreamFedAvg(min_clients=3, checkpoint=tmp_path / "a")
+    result = strategy.start(live_fleet, initial(), None)
+    assert result.rounds == 2

@@ -1,0 +1,190 @@
+"""Late, absent and failed clients: one rule, and what it does to the shares."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from flwr.app import ArrayRecord
+from test_same_answer import initial, simulated, vector
+
+import headwater as hw
+from headwater.devices.wire import Frame
+from headwater.flower import StreamFedAvg, messages
+from headwater.flower.journal import Journal
+from headwater.flower.messages import flatten
+from headwater.flower.session import QuorumError
+
+SOON = {"deadline": 0.15, "ask_again": 0.1, "min_clients": 3}
+
+
+def of_round(number, node=None):
+    """Does a message train this round (at this node)?"""
+
+    def matches(message):
+        meta = message.metadata
+        mine = meta.message_type == "train" and node in (None, meta.dst_node_id)
+        return mine and meta.group_id == str(number)
+
+    return matches
+
+
+def entries(folder):
+    return Journal(folder / "rounds.jsonl").read()
+
+
+@pytest.mark.parametrize("code", [3, 4, 5, 8, messages.AWAY])
+def test_a_failed_client_is_asked_again_and_nothing_changes(fleet, code):
+    failures = [code, code]
+    second = of_round(2, 99)
+    fleet.fail = lambda message: failures.pop() if failures and second(message) else None
+    result = StreamFedAvg(min_clients=3, ask_again=1.05).start(fleet, initial(), 3)
+    run = simulated(hw.Uniform(), 3)
+    np.testing.assert_allclose(flatten(result.arrays), vector(run.model), atol=1e-6)
+    asked = [m for m in fleet.sent if of_round(2, 99)(m)]
+    assert len(asked) == 3
+
+
+def test_a_lost_message_is_sent_again_before_the_deadline(fleet):
+    lost = []
+    second = of_round(2, 99)
+    fleet.lose = lambda message: second(message) and not lost and not lost.append(message)
+    result = StreamFedAvg(min_clients=3, ask_again=0.1).start(fleet, initial(), 3)
+    assert lost
+    run = simulated(hw.Uniform(), 3)
+    np.testing.assert_allclose(flatten(result.arrays), vector(run.model), atol=1e-6)
+
+
+def test_the_share_of_an_absent_client_is_given_to_nobody(fleet, tmp_path):
+    fleet.lose = of_round(1, 99)
+    strategy = StreamFedAvg(checkpoint=tmp_path / "run", catch_up=1.0, **SOON)
+    result = strategy.start(fleet, initial(), 1)
+    ledger = simulated(hw.Uniform(), 1).ledger
+    (entry,) = entries(tmp_path / "run")
+    planned = ledger.client_shares[0]
+    np.testing.assert_allclose(entry.planned, planned)
+    np.testing.assert_allclose(entry.counted, planned * [1, 0, 1])
+    assert entry.refused == {"1": "no answer"}
+    assert entry.share == pytest.approx(1 - planned[1])
+    moved = flatten(result.arrays) - flatten(initial())
+    expected = sum(planned[m] * move_of(fleet.toys[m]) for m in (0, 2))
+    np.testing.assert_allclose(moved, expected, atol=1e-6)
+
+
+def move_of(toy):
+    (reply,) = toy.replies.values()
+    return reply.arrays["move"]
+
+
+def test_a_client_that_is_often_absent_counts_more_when_it_comes(fleet, tmp_path):
+    fleet.lose = of_round(1, 99)
+    StreamFedAvg(checkpoint=tmp_path / "run", **SOON).start(fleet, initial(), 4)
+    second, third = entries(tmp_path / "run")[1:3]
+    # It answered 0 of 1, then 1 of 2, with one answer given on trust: a = 1/2, then 2/3.
+    assert second.counted[1] == pytest.approx(second.planned[1] * 2)
+    assert third.counted[1] == pytest.approx(third.planned[1] * 3 / 2)
+    assert second.counted[0] == second.planned[0]
+
+
+def test_nobodys_importance_is_distorted_by_absences_of_different_frequency():
+    """Monte-Carlo: what the rule promises, with the frequencies that it estimates on the way."""
+    from headwater.flower.reports import reported
+    from headwater.flower.roster import Standing
+
+    rng = np.random.default_rng(0)
+    shares, frequency = np.array([0.6, 0.3, 0.1]), np.array([0.9, 0.5, 0.3])
+    clients = [Standing(str(m), m, 1, 1, None, "Keep", 0.0, True) for m in range(3)]
+    counted = np.zeros(3)
+    rounds = 20_000
+    for _ in range(rounds):
+        came = rng.random(3) < frequency
+        for m, client in enumerate(clients):
+            if came[m]:
+                counted[m] += shares[m] * min(4.0, 1 / client.availability)
+            changes = reported(client, {} if came[m] else None)
+            clients[m] = type(client)(**vars(client) | changes)
+    np.testing.assert_allclose(counted / rounds, shares, rtol=0.03)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (lambda move: np.full_like(move, np.nan), "not finite"),
+        (lambda move: move[:-1], "shape"),
+        (lambda move: move * 1e6, "norm_limit"),
+    ],
+)
+def test_an_update_that_cannot_be_is_refused_and_named(fleet, tmp_path, spoil, why, caplog):
+    def answer(header, reply):
+        if header["round"] == 2:
+            return Frame(reply.header, {"move": spoil(reply.arrays["move"])})
+        return reply
+
+    fleet.toys[1].spoil = answer
+    strategy = StreamFedAvg(min_clients=3, norm_limit=100.0, checkpoint=tmp_path / "run")
+    result = strategy.start(fleet, initial(), 3)
+    assert np.isfinite(flatten(result.arrays)).all()
+    second = entries(tmp_path / "run")[1]
+    assert why in second.refused["1"]
+    assert [share > 0 for share in second.counted] == [True, False, True]
+    assert "node1" in caplog.text
+
+
+def test_an_update_of_another_round_is_refused(fleet, tmp_path):
+    fleet.toys[2].spoil = lambda header, reply: Frame(
+        dict(reply.header) | {"round": header["round"] - 1}, reply.arrays
+    )
+    StreamFedAvg(min_clients=3, checkpoint=tmp_path / "run").start(fleet, initial(), 2)
+    assert "round 0" in entries(tmp_path / "run")[0].refused["2"]
+
+
+def test_a_second_answer_does_not_count_twice(fleet):
+    once = fleet.pull_messages
+
+    def twice(numbers):
+        found = once(numbers)
+        return found + found
+
+    fleet.pull_messages = twice
+    result = StreamFedAvg(min_clients=3).start(fleet, initial(), 3)
+    run = simulated(hw.Uniform(), 3)
+    np.testing.assert_allclose(flatten(result.arrays), vector(run.model), atol=1e-6)
+
+
+def test_below_the_quorum_the_run_waits_then_says_so(fleet):
+    fleet.lose = of_round(2)
+    strategy = StreamFedAvg(patience=0.4, **SOON)
+    with pytest.raises(QuorumError, match=r"quorum in round 2 .*quorum=0.5"):
+        strategy.start(fleet, initial(), 3)
+
+
+def test_too_few_clients_to_begin_with(fleet):
+    with pytest.raises(QuorumError, match=r"3 clients .*min_clients=4"):
+        StreamFedAvg(min_clients=4, deadline=0.1, patience=0.2).start(fleet, initial(), 3)
+
+
+def test_a_node_with_another_model_is_left_out(fleet, caplog):
+    fleet.toys[0].model = torch.nn.Linear(4, 2)
+    with pytest.raises(QuorumError):
+        StreamFedAvg(min_clients=3, deadline=0.1, patience=0.2).start(fleet, initial(), 1)
+    assert "node0: its model has 10 parameters, the server's has 8" in caplog.text
+
+
+def test_a_second_node_with_a_name_that_is_taken_is_not_believed(fleet, caplog):
+    _, path = fleet.nodes[99]
+
+    def impostor(entry):
+        fleet.nodes[7] = ("node0", path)
+
+    result = StreamFedAvg(min_clients=3).start(fleet, initial(), 3, progress=impostor)
+    run = simulated(hw.Uniform(), 3)
+    np.testing.assert_allclose(flatten(result.arrays), vector(run.model), atol=1e-6)
+    to_impostor = [m.metadata.message_type for m in fleet.sent if m.metadata.dst_node_id == 7]
+    assert set(to_impostor) == {messages.DESCRIBE}
+    assert "its name node0 is taken" in caplog.text
+
+
+def test_the_model_must_be_of_one_precision(fleet):
+    mixed = ArrayRecord([np.zeros(3, np.float32), np.zeros(5, np.float64)])
+    with pytest.raises(hw.InputError, match="float32"):
+        StreamFedAvg().start(fleet, mixed, 1)
