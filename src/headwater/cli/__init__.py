@@ -1,5 +1,6 @@
-"""The command line: ``headwater run``, ``headwater plan``, ``headwater paper``."""
+"""The command line: ``headwater run``, ``plan``, ``paper``, ``node``."""
 
+from headwater.cli import node as node
 from headwater.cli import paper as paper
 from headwater.cli import plan as plan
 from headwater.cli import run as run

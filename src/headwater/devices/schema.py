@@ -50,11 +50,15 @@ class Schema:
 
     def problem(self, x: NDArray[Any], y: float) -> str | None:
         """Why a sample does not fit; None: it fits."""
+        return self.feature_problem(x) or self.label_problem(y)
+
+    def feature_problem(self, x: NDArray[Any]) -> str | None:
+        """Why features do not fit; None: they fit."""
         if x.shape != self.features:
             return f"features of shape {x.shape}, expected {self.features}"
         if not np.isfinite(x).all():
             return "a feature is NaN or infinite"
-        return self.label_problem(y)
+        return None
 
     def label_problem(self, y: float) -> str | None:
         """Why a label does not fit; None: it fits."""

@@ -1,0 +1,114 @@
+"""From messages to the memory, in one transaction per batch.
+
+With the samples, in the same transaction: what waits for labels, the dead letters, the counters,
+the prequential sums, and how far the source was read. So after a crash all of them fit together.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from headwater.devices.dead_letters import DeadLetters
+from headwater.devices.logs import Sparingly
+from headwater.devices.mapping import Mapped, Message, Rows, SampleMapping
+from headwater.devices.memory import Batch, DurableMemory
+from headwater.devices.prequential import Prequential, Score
+from headwater.devices.rate import RecentRate
+from headwater.devices.state import Value
+from headwater.devices.waiting import WaitingSamples
+
+log = logging.getLogger(__name__)
+
+
+class Intake:
+    """The way into a memory.
+
+    Attributes:
+        score: how to predict samples before they enter; None: not now.
+        round: the round that arriving samples are recorded with.
+        rate: samples per second, recently.
+    """
+
+    def __init__(
+        self,
+        memory: DurableMemory,
+        mapping: SampleMapping,
+        waiting: WaitingSamples,
+        dead_letters: DeadLetters,
+    ) -> None:
+        self.memory, self.mapping = memory, mapping
+        self.waiting, self.dead_letters = waiting, dead_letters
+        self.prequential = Prequential(memory.state)
+        self.score: Score | None = None
+        self.round: int | None = None
+        self.rate = RecentRate(time.monotonic())
+        self._sparingly = Sparingly(log)
+
+    def take(self, messages: Sequence[Message], marks: Mapping[str, Value] | None = None) -> None:
+        """Take in messages, and remember how far their source has been read."""
+        mapped = self.mapping.map(messages)
+        with self.memory.database.transaction():
+            whole = self._whole(mapped)
+            if whole:
+                self._enter(_join(whole), self.round)
+            self.refuse(mapped.wrong)
+            self.memory.state.add("messages", len(messages))
+            for name, value in (marks or {}).items():
+                self.memory.state.set(name, value)
+        # the rate is of what is safe, so it is counted after the transaction
+        self.rate.add(sum(map(len, whole)), time.monotonic())
+
+    def enter(self, batch: Batch, round: int) -> None:
+        """Take in samples that are mapped already, of a known round."""
+        with self.memory.database.transaction():
+            self._enter(batch, round)
+        self.rate.add(len(batch), time.monotonic())
+
+    def refuse(self, wrong: Sequence[tuple[Message, str]]) -> None:
+        """Count dead letters, keep some, tell of a few."""
+        if not wrong:
+            return
+        self.memory.state.add("malformed", len(wrong))
+        self.dead_letters.add(wrong)
+        self._sparingly.warning("malformed message", len(wrong), reason=wrong[-1][1])
+
+    def _whole(self, mapped: Mapped) -> list[Rows]:
+        """The samples that have features and label now, in the order of the messages."""
+        whole = []
+        for rows in mapped.parts:
+            if rows.y is None:
+                self._let_wait(rows)
+            elif rows.x is None:
+                joined = self.waiting.join(rows)
+                if joined is None:
+                    label = {"id": rows.ids[0], "label": float(rows.y[0])}
+                    mapped.wrong.append((label, "no sample waits for this label"))
+                else:
+                    whole.append(joined)
+            else:
+                whole.append(rows)
+        return whole
+
+    def _let_wait(self, rows: Rows) -> None:
+        given_up = self.waiting.add(rows)
+        self.memory.state.add("unlabelled", given_up)
+        if given_up:
+            self._sparingly.warning("label did not come in time", given_up)
+
+    def _enter(self, batch: Batch, round: int | None) -> None:
+        x, y = self.memory.schema.arrays(batch.x, batch.y)
+        if self.score is not None:
+            self.prequential.add(*self.score(x, y))
+        self.memory.take_in(Batch(x, y, batch.ids, batch.times), round)
+
+
+def _join(whole: Sequence[Rows]) -> Batch:
+    x = np.concatenate([rows.x for rows in whole if rows.x is not None])
+    y = np.concatenate([rows.y for rows in whole if rows.y is not None])
+    ids = [id for rows in whole for id in rows.ids]
+    times = [time for rows in whole for time in rows.times]
+    return Batch(x, y, ids, times)

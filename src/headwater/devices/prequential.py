@@ -1,0 +1,80 @@
+"""Test, then train: the honest error of a stream.
+
+Before a sample enters the memory it is predicted with the current model, which has never seen it.
+The mean over all samples so far is the prequential error; a mean that forgets (Gama, Sebastião,
+Rodrigues: *On evaluating stream learning algorithms*, 2013) shows how good the model is now.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from headwater.devices.state import State
+from headwater.learning.evaluation import Metric
+from headwater.learning.problem import Problem
+
+FADING = 0.995  # a sample that came 138 samples ago counts half
+
+Score = Callable[[NDArray[Any], NDArray[Any]], tuple[Tensor, Tensor]]
+
+
+class Scorer:
+    """Loss and metric of each sample, with a model of its own that others do not touch."""
+
+    def __init__(self, problem: Problem, metric: Metric) -> None:
+        self._problem, self._metric = problem, metric
+        self._model = copy.deepcopy(problem.model).eval()
+
+    def load(self, parameters: Tensor) -> None:
+        """Use these parameters from now on."""
+        self._problem.load(parameters, self._model)
+
+    def __call__(self, x: NDArray[Any], y: NDArray[Any]) -> tuple[Tensor, Tensor]:
+        """One loss and one metric per sample."""
+        labels = torch.from_numpy(y)
+        with torch.no_grad():
+            output = self._model(torch.from_numpy(x).to(self._problem.x.dtype))
+            losses = self._problem.loss(output, labels)
+            return losses.double(), self._metric(output, labels).double()
+
+
+class Prequential:
+    """Running sums of what new samples' predictions were like, kept with the memory."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def add(self, losses: Tensor, metrics: Tensor) -> None:
+        """More samples were predicted, in this order. Call it in their transaction."""
+        count = len(losses)
+        if not count:
+            return
+        fading = FADING ** torch.arange(count - 1, -1, -1, dtype=torch.float64)
+        self._state.add("scored", count)
+        self._fade("weight", FADING**count, float(fading.sum()))
+        for name, values in (("loss", losses), ("metric", metrics)):
+            self._state.add(f"scored_{name}", float(values.sum()))
+            self._fade(name, FADING**count, float(fading @ values))
+
+    def report(self) -> dict[str, float | int | None]:
+        """Number of samples predicted, mean loss and metric of all, and of the latest."""
+        count = self._state.number("scored")
+        weight = float(self._state.get("fading_weight") or 0.0)
+        report: dict[str, float | int | None] = {"count": count}
+        for name in ("loss", "metric"):
+            total, recent = (
+                float(self._state.get(f"{kind}_{name}") or 0.0) for kind in ("scored", "fading")
+            )
+            report[name] = total / count if count else None
+            report[f"recent_{name}"] = recent / weight if weight else None
+        return report
+
+    def _fade(self, name: str, factor: float, amount: float) -> None:
+        before = float(self._state.get(f"fading_{name}") or 0.0)
+        self._state.set(f"fading_{name}", before * factor + amount)

@@ -1,0 +1,161 @@
+"""Newline-delimited JSON from a file, a named pipe, or standard input.
+
+How far a file was read is stored with the samples, so a restart neither loses nor doubles a line.
+What went through a pipe is gone: lines that were read but not yet safe when the process is killed
+are lost.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import stat
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from headwater.devices.source_settings import LinesSettings
+from headwater.devices.sources.source import Delivery
+from headwater.devices.state import State
+from headwater.errors import InputError
+
+_MARK = "lines read"
+_CHUNK = 1 << 16
+_PATIENCE = 0.2  # seconds between two looks for more
+
+
+class LineCutter:
+    """Cuts bytes into lines; of a line that is too long only the beginning is kept.
+
+    >>> cutter = LineCutter(limit=4)
+    >>> cutter.feed(b"ab\\ncdefgh"), cutter.feed(b"ijk\\nl\\n")
+    ([(b'ab', 3)], [(b'cdefg', 13), (b'l', 15)])
+    """
+
+    def __init__(self, limit: int, offset: int = 0) -> None:
+        self._limit, self._read = limit, offset
+        self._rest = b""
+
+    def feed(self, chunk: bytes) -> list[tuple[bytes, int]]:
+        """The lines that end in this chunk, each with the offset of what follows it."""
+        *lines, last = chunk.split(b"\n")
+        cut = []
+        for line in lines:
+            self._read += len(line) + 1
+            whole, self._rest = self._rest + line, b""
+            # one byte more than allowed, so that whoever checks the length sees it
+            cut.append((whole[: self._limit + 1], self._read))
+        self._read += len(last)
+        self._rest = (self._rest + last)[: self._limit + 1]
+        return cut
+
+    def finish(self) -> list[tuple[bytes, int]]:
+        """A last line without an end, if there is one."""
+        rest, self._rest = self._rest, b""
+        return [(rest, self._read)] if rest else []
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Which file was read, and how far."""
+
+    device: int
+    inode: int
+    offset: int
+
+    @classmethod
+    def stored(cls, text: object) -> _Place | None:
+        return cls(*json.loads(str(text))) if text is not None else None
+
+    def text(self) -> str:
+        return json.dumps([self.device, self.inode, self.offset])
+
+    def within(self, status: os.stat_result) -> bool:
+        """Is it still this file, and has it not been shortened?"""
+        same = (status.st_dev, status.st_ino) == (self.device, self.inode)
+        return same and status.st_size >= self.offset
+
+
+class JsonLines:
+    """Each line is a message."""
+
+    def __init__(self, settings: LinesSettings, message_bytes: int, batch: int) -> None:
+        self._path, self._follow = settings.path, settings.follow
+        self._limit, self._batch = message_bytes, batch
+        if not self._standard_input and not self._path.exists():
+            raise InputError(f"source.path: {self._path} is not there; a file, a pipe, or '-'")
+
+    @property
+    def _standard_input(self) -> bool:
+        return str(self._path) == "-"
+
+    def deliveries(self, state: State, stop: threading.Event) -> Iterator[Delivery]:
+        """Lines from where reading had come to."""
+        regular = not self._standard_input and stat.S_ISREG(self._path.stat().st_mode)
+        if not regular:
+            yield from self._from_pipe(stop)
+            return
+        place = _Place.stored(state.get(_MARK))
+        while not stop.is_set():
+            yield from self._from_file(place, stop)
+            if not self._follow:
+                return
+            place = None  # another file has taken the name: it is read from its beginning
+
+    def _from_file(self, place: _Place | None, stop: threading.Event) -> Iterator[Delivery]:
+        """One file to its end; with ``follow`` until another has taken its name."""
+        with self._path.open("rb", buffering=0) as file:
+            status = os.fstat(file.fileno())
+            offset = place.offset if place is not None and place.within(status) else 0
+            file.seek(offset)
+            cutter = LineCutter(self._limit, offset)
+            while not stop.is_set():
+                chunk = file.read(_CHUNK)
+                if chunk:
+                    yield from self._deliver(cutter.feed(chunk), status)
+                elif not self._follow:
+                    yield from self._deliver(cutter.finish(), status)
+                    return
+                elif self._replaced(status, file.tell()):
+                    return
+                else:
+                    stop.wait(_PATIENCE)
+
+    def _from_pipe(self, stop: threading.Event) -> Iterator[Delivery]:
+        # opened for writing too, a named pipe does not end when its last writer leaves
+        mine = not self._standard_input
+        handle = os.open(self._path, os.O_RDWR) if mine else sys.stdin.fileno()
+        try:
+            cutter = LineCutter(self._limit)
+            while not stop.is_set():
+                if not select.select([handle], [], [], _PATIENCE)[0]:
+                    continue
+                chunk = os.read(handle, _CHUNK)
+                yield from self._deliver(cutter.feed(chunk) if chunk else cutter.finish(), None)
+                if not chunk:
+                    return
+        finally:
+            if mine:
+                os.close(handle)
+
+    def _deliver(
+        self, lines: list[tuple[bytes, int]], status: os.stat_result | None
+    ) -> Iterator[Delivery]:
+        """Batches of lines; empty ones are no messages."""
+        for first in range(0, len(lines), self._batch):
+            part = lines[first : first + self._batch]
+            marks = {}
+            if status is not None:
+                marks = {_MARK: _Place(status.st_dev, status.st_ino, part[-1][1]).text()}
+            yield Delivery([line for line, _ in part if line.strip()], marks)
+
+    def _replaced(self, status: os.stat_result, read: int) -> bool:
+        """Has the file been rotated away or shortened?"""
+        try:
+            now = self._path.stat()
+        except FileNotFoundError:
+            return False  # between two names; the new file is about to come
+        same = (now.st_dev, now.st_ino) == (status.st_dev, status.st_ino)
+        return not same or now.st_size < read
