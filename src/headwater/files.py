@@ -28,7 +28,7 @@ def replace(path: Path, content: bytes) -> None:
     except BaseException:
         os.unlink(name)
         raise
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def sweep(folder: Path) -> None:
@@ -45,7 +45,7 @@ def sweep(folder: Path) -> None:
         part.unlink()
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """The new name must reach the disk as well."""
     handle = os.open(folder, os.O_RDONLY)
     try:

@@ -1,27 +1,31 @@
-"""An experiment: training runs on one task that share their settings, each stored as soon as it is
-finished.
+"""An experiment: training runs on one task with the same settings, each stored when it ends.
 
-It falls into cells, one training run each, that know nothing of each other: cells run on as many
-cores as there are, one thread each. So an experiment that was killed goes on where it was, and
-neither the number of cores nor the order of the cells changes a bit of the result.
+Runs know nothing of each other, so they go on as many cores as there are, one thread each: an
+experiment that was killed goes on where it was, and neither the number of cores nor the order of
+the runs changes a bit of the result.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+import platform
+import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
+from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
-from headwater.errors import InputError
-from headwater.experiments.cells import Cell, Result, Setup, machine, read_records, read_settings
-from headwater.experiments.stopwatch import Stopwatch
+from headwater import __version__
+from headwater.experiments.many_cores import Progress, Watch, each_in_a_process
+from headwater.experiments.run_folder import settle
+from headwater.experiments.run_log import RunLog
 from headwater.experiments.tasks.task import Task
+from headwater.experiments.time_spent import TimeSpent
+from headwater.experiments.training_run import Outcome, Setup, Test, TrainingRun
 from headwater.files import replace, sweep
 from headwater.learning.algorithm import DivergedError, Record
 from headwater.learning.evaluation import evaluate
@@ -31,149 +35,186 @@ from headwater.learning.simulation import Run, simulate
 
 @dataclass(frozen=True)
 class Experiment:
-    """Cells of a task in a folder.
+    """Runs of a task.
 
     Attributes:
-        folder: of the run: settings, and for each cell its rounds, models, and what a killed one
-            needs to go on.
-        kept: a second folder, for the little that is worth keeping: results, and the rounds in
-            which a cell was tested. None: everything is in the run's folder.
+        task: What is learned.
+        setup: What all runs share.
+        folder: Of what a run under way needs to go on, and of the models.
+        log: Where outcomes are kept.
     """
 
     task: Task
     setup: Setup
     folder: Path
-    kept: Path | None = None
+    log: RunLog
 
     def open(self) -> None:
         """Take the folder, unless it holds an experiment with other settings."""
-        for folder, option in ((self.folder, "--out"), (self.kept, "--results")):
-            if folder is not None:
-                _take(folder, {"task": self.task.name, **asdict(self.setup)}, option)
+        settle(self.log, {**self.settings, "fraction_of": self.task.fraction_of})
 
-    def result(self, cell: Cell) -> Result | None:
-        """What a finished cell gave, or None."""
-        file = self._home(cell) / "result.json"
-        return Result(**read_settings(file)) if file.exists() else None
+    @property
+    def settings(self) -> dict[str, object]:
+        """Task, fraction, T, E and K."""
+        return {"task": self.task.name, **asdict(self.setup)}
 
-    def records(self, cell: Cell) -> list[Record]:
-        """A finished cell's rounds; only the tested ones if results are kept apart, and none of
-        tuning cells."""
-        return read_records(self._home(cell) / "rounds.jsonl")
+    @cached_property
+    def shared(self) -> dict[str, object]:
+        """What decides all runs alike: settings, every value of the data, and versions."""
+        versions = {"headwater": __version__, "torch": torch.__version__, "numpy": np.__version__}
+        return {**self.settings, "tests": self.task.defaults.tests, "data": self._data(), **versions}
 
-    def run(self, cell: Cell, progress: Callable[[Record], None] | None = None) -> Result:
-        """Run a cell, or go on with it; store its models and its result."""
-        folder = self._workshop(cell)
+    def identity(self, run: TrainingRun) -> str:
+        """The name of a run in the log: the same only if all that decides its outcome is."""
+        return run.identity(self.shared)
+
+    def outcomes(self) -> dict[str, Outcome]:
+        """All finished runs by their identity."""
+        return {line["id"]: Outcome.of_json(line) for line in self.log.read("run")}
+
+    def train_all(
+        self,
+        runs: Sequence[TrainingRun],
+        watch: Watch | None = None,
+        processes: int | None = None,
+    ) -> dict[str, Outcome]:
+        """The outcomes of runs by identity; those that are not finished yet are trained.
+
+        Args:
+            runs: The first ones are begun first; equal ones are done once.
+            watch: Called several times a second with the rounds done and the runs just finished.
+            processes: How many at once; None stands for one per core.
+        """
+        wanted = {self.identity(run): run for run in runs}
+        done = {name: found for name, found in self.outcomes().items() if name in wanted}
+        todo = [name for name in wanted if name not in done]
+        names = [str(wanted[name]) for name in todo]
+
+        def work(place: int, progress: Progress) -> Outcome:
+            return self.train(wanted[todo[place]], progress)
+
+        found = each_in_a_process(work, names, watch, processes)
+        return {**done, **dict(zip(todo, found, strict=True))}
+
+    def train(self, run: TrainingRun, progress: Progress | None = None) -> Outcome:
+        """Learn, or go on learning; store models and outcome."""
+        folder = self.working_folder(run)
         sweep(folder)
-        watch = Stopwatch(folder / "spent.json")
+        spent = TimeSpent(folder / "spent.json")
 
         def see(record: Record) -> None:
-            watch.tick()
+            spent.tick()
             if progress:
-                progress(record)
+                progress(record.round)
 
-        federation = self._federation(cell)
+        federation = self._federation(run)
         try:
-            run = self._learn(cell, federation, see)
+            learned = self._learn(run, federation, see)
         except DivergedError as error:
-            if not cell.tuning:
-                raise DivergedError(f"{cell.label}, seed {cell.seed}: {error}") from None
-            result = _diverged(str(error), watch)
+            if not run.tuning:
+                raise DivergedError(f"{run}: {error}") from None
+            outcome = _diverged(str(error), spent)
         else:
-            result = _result(run, federation, watch)
-            if not cell.tuning:
-                _save_models(run, folder)
-        self._keep(cell, result)
-        return result
+            outcome = _outcome(learned, federation, spent)
+            if not run.tuning:
+                _save_models(learned, folder)
+        self._store(run, outcome)
+        return outcome
 
-    def _learn(self, cell: Cell, federation: Federation, see: Callable[[Record], None]) -> Run:
-        s = self.setup
+    def working_folder(self, run: TrainingRun) -> Path:
+        """Where a run keeps what it needs to go on, and its models."""
+        kind = "tuning" if run.tuning else "final"
+        name = f"{kind}-{run.learning_rate:.4g}-{self.identity(run)}"
+        return self.folder / "work" / run.label / f"seed-{run.seed}" / name
+
+    def _learn(
+        self, run: TrainingRun, federation: Federation, see: Callable[[Record], None]
+    ) -> Run:
         return simulate(
-            self.task.model(cell.seed),
+            self.task.model(run.seed),
             federation,
-            cell.strategy,
-            s.rounds,
-            s.local_steps,
-            s.batch_size,
-            cell.learning_rate,
-            cell.seed,
+            run.strategy,
+            run.rounds,
+            self.setup.local_steps,
+            self.setup.batch_size,
+            run.learning_rate,
+            run.seed,
             workers=0,
-            test_every=max(1, s.rounds // self.task.defaults.tests),
-            checkpoint=self._workshop(cell),
+            test_every=max(1, run.rounds // self.task.defaults.tests),
+            checkpoint=self.working_folder(run),
             progress=see,
         )
 
-    def _keep(self, cell: Cell, result: Result) -> None:
-        """Store the result last: where it is, the cell is finished. What only a running cell needs
-        goes."""
-        home, folder = self._home(cell), self._workshop(cell)
-        if home != folder and not cell.tuning:
-            tested = [r for r in read_records(folder / "rounds.jsonl") if r.accuracy is not None]
-            replace(
-                home / "rounds.jsonl",
-                "".join(json.dumps(asdict(r)) + "\n" for r in tested).encode(),
-            )
-        replace(home / "result.json", json.dumps(asdict(result), indent=1).encode())
+    def _store(self, run: TrainingRun, outcome: Outcome) -> None:
+        """Log the outcome: from then on the run is finished. What only a running one needs goes."""
+        about = {
+            "id": self.identity(run),
+            "label": run.label,
+            "strategy": repr(run.strategy),
+            "seed": run.seed,
+            "learning_rate": run.learning_rate,
+            "rounds": run.rounds,
+            "tuning": run.tuning,
+            "data": self.shared["data"],
+        }
+        self.log.append("run", {**about, **outcome.as_json()})
+        folder = self.working_folder(run)
+        if run.tuning:
+            shutil.rmtree(folder, ignore_errors=True)
         for name in ("state.npz", "spent.json"):
             (folder / name).unlink(missing_ok=True)
 
-    def _federation(self, cell: Cell) -> Federation:
-        split = self.task.split(self.setup.historical, self.setup.rounds, cell.seed)
-        return split.tuning if cell.tuning else split.final
+    def _federation(self, run: TrainingRun) -> Federation:
+        split = self.task.split(self.setup.historical, run.rounds, run.seed)
+        return split.tuning if run.tuning else split.final
 
-    def _workshop(self, cell: Cell) -> Path:
-        return self.folder / "cells" / cell.name
-
-    def _home(self, cell: Cell) -> Path:
-        return self._workshop(cell) if self.kept is None else self.kept / cell.name
-
-
-def _take(folder: Path, mine: dict[str, Any], option: str) -> None:
-    file = folder / "settings.json"
-    if file.exists():
-        theirs = read_settings(file)
-        other = [
-            f"{k}: {theirs.get(k)!r} there, {v!r} now"
-            for k, v in mine.items()
-            if theirs.get(k) != v
-        ]
-        if other:
-            raise InputError(
-                f"{folder} holds a run with other settings ({'; '.join(other)}); "
-                f"choose another folder with {option}, or delete that one"
-            )
-    elif folder.exists() and any(folder.iterdir()):
-        raise InputError(
-            f"{folder} is not empty and holds no run; choose another folder with {option}"
-        )
-    else:
-        replace(file, json.dumps(mine, indent=2).encode())
+    def _data(self) -> str:
+        """A name for all data: the first seed's split has every sample of the task."""
+        final = self.task.split(self.setup.historical, self.setup.rounds, 0).final
+        digest = blake2b(digest_size=8)
+        for part in (final.train, final.test):
+            if part is not None:
+                for values in (part.x, part.y):
+                    digest.update(np.ascontiguousarray(values.numpy()).data)
+                digest.update(np.ascontiguousarray(part.offsets).data)
+        return digest.hexdigest()
 
 
-def _result(run: Run, federation: Federation, watch: Stopwatch) -> Result:
+def machine() -> str:
+    """What a run runs on, in a few words."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            names = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
+    except OSError:
+        names = []
+    cpu = names[0] if names else platform.machine()
+    return f"{cpu}, one thread, Python {platform.python_version()}, torch {torch.__version__}"
+
+
+def _outcome(run: Run, federation: Federation, spent: TimeSpent) -> Outcome:
     assert federation.test is not None
     average = float(np.nanmean(evaluate(run.average, federation.test).accuracy))
-    last, ledger = run.history[-1], run.ledger
-    assert last.accuracy is not None
-    assert last.loss is not None
-    samples = sum(record.samples for record in run.history)
-    return Result(
-        last.accuracy,
-        last.loss,
+    tested = [r for r in run.history if r.accuracy is not None]
+    curve = tuple(Test(r.round, float(r.accuracy or 0.0), r.loss) for r in tested)
+    ledger = run.ledger
+    return Outcome(
+        curve[-1].accuracy,
+        curve[-1].loss,
         average,
         ledger.historical_share,
         ledger.effective_samples,
         ledger.variability,
-        samples,
-        watch.seconds,
-        watch.cpu_seconds,
+        sum(record.samples for record in run.history),
+        spent.seconds,
+        spent.cpu_seconds,
         machine(),
+        curve=curve,
     )
 
 
-def _diverged(message: str, watch: Stopwatch) -> Result:
-    spent = watch.seconds, watch.cpu_seconds, machine()
-    return Result(0.0, float("inf"), 0.0, 0.0, 0.0, 0.0, 0, *spent, diverged=message)
+def _diverged(message: str, spent: TimeSpent) -> Outcome:
+    took = spent.seconds, spent.cpu_seconds, machine()
+    return Outcome(0.0, None, 0.0, 0.0, 0.0, 0.0, 0, *took, diverged=message)
 
 
 def _save_models(run: Run, folder: Path) -> None:

@@ -11,12 +11,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.optimize import isotonic_regression
 
+from headwater.experiments.training_run import Outcome
 from headwater.files import replace
-from headwater.learning.algorithm import Record
 from headwater.randomness import Floats
 from headwater.report.style import COLOURS, figure, plain
 
-Curves = Mapping[str, Sequence[Sequence[Record]]]
+Curves = Mapping[str, Sequence[Outcome]]
+"""Line -> its runs, one per seed."""
 _ROUNDS, _ACCURACY = "Communication round", "Test accuracy, averaged over clients (%)"
 
 
@@ -28,12 +29,11 @@ def draw_accuracy(curves: Curves, title: str, path: Path) -> None:
     _draw(axes, curves, colours)
     _name(axes, curves, colours)
     axes.set(xlabel=_ROUNDS, ylabel=_ACCURACY, title=title)
-    _save(picture, path)
+    save_picture(picture, path)
 
 
 def draw_panels(panels: Mapping[str, Curves], title: str, path: Path) -> None:
-    """Several such pictures side by side with one scale; one without curves says that it has
-    none."""
+    """Several such pictures side by side with one scale; one without curves says so."""
     picture = figure(4.4 * len(panels), 3.9)
     names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
     colours = {name: COLOURS[k % len(COLOURS)] for k, name in enumerate(names)}
@@ -48,15 +48,15 @@ def draw_panels(panels: Mapping[str, Curves], title: str, path: Path) -> None:
         _name(axes, curves, colours)
     row[0].set_ylabel(_ACCURACY)
     picture.suptitle(title)
-    _save(picture, path)
+    save_picture(picture, path)
 
 
 def _draw(axes: Axes, curves: Curves, colours: Mapping[str, str]) -> None:
     for label, runs in curves.items():
-        values = 100 * np.array(
-            [[r.accuracy for r in run if r.accuracy is not None] for run in runs]
-        )
-        rounds = [r.round for r in runs[0] if r.accuracy is not None]
+        # seeds may have been tested in different rounds; what all have can be compared
+        rounds = sorted(set.intersection(*({test.round for test in run.curve} for run in runs)))
+        tested = [{test.round: test.accuracy for test in run.curve} for run in runs]
+        values = 100 * np.array([[run[round] for round in rounds] for run in tested])
         axes.fill_between(
             rounds, values.min(0), values.max(0), color=colours[label], alpha=0.12, linewidth=0
         )
@@ -95,7 +95,7 @@ def _apart(heights: Sequence[float], gap: float) -> Floats:
     return places
 
 
-def _save(picture: Figure, path: Path) -> None:
+def save_picture(picture: Figure, path: Path) -> None:
     buffer = BytesIO()
     picture.savefig(buffer, format="png")
     replace(path, buffer.getvalue())

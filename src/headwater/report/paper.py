@@ -4,83 +4,63 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich import box
 from rich.console import Console
-from rich.table import Table as RichTable
 
 from headwater.errors import InputError
-from headwater.experiments.paper.published import CONSTANTS, DATASETS, FRACTIONS
-from headwater.experiments.paper.rows import OPTIMAL
-from headwater.experiments.paper.stored import Entry, Table, load_tables
+from headwater.experiments.over_seeds import Line
+from headwater.experiments.paper.grid import PAPER_COLUMNS, lines_with_best, load_tables
+from headwater.experiments.paper.published import (
+    CONSTANTS,
+    DATASETS,
+    FRACTIONS,
+    TABLES,
+    Published,
+)
+from headwater.experiments.table import Table
 from headwater.report.accuracy import Curves, draw_panels
+from headwater.report.run import rate_note
+from headwater.report.table import best_line, terminal_table
 
-ORDER = ("Fresh", "Historical", "Uniform", "Ours", OPTIMAL)
-"""The paper's columns; ours follow."""
 
-
-def print_table(results: Path, dataset: str, historical: float, as_json: bool) -> None:
-    """Print a stored table beside the paper's."""
-    table = Table.load(results, dataset, historical)
-    if table is None:
-        raise InputError(
-            f"{results}: no results for {dataset} at {historical:g}; run headwater paper table "
-            "first"
-        )
+def print_table(table: Table, as_json: bool) -> None:
+    """Print a table beside the paper's."""
     if as_json:
         sys.stdout.write(json.dumps(table_json(table), indent=2) + "\n")
         return
+    lines = list(lines_with_best(table).values())
+    columns = {
+        "Line": lambda line: line.name,
+        "Accuracy %": lambda line: str(line.accuracy),
+        "Late tests %": lambda line: str(line.late_accuracy),
+        "Paper %": lambda line: paper_figure(table, line.name),
+        "p_hist": lambda line: f"{line.mean('historical_share'):.2f}",
+        "Seeds": lambda line: f"{len(line.outcomes)}/{line.planned}",
+        "min/run": lambda line: f"{line.mean('seconds') / 60:.1f}",
+    }
     console = Console()
-    console.print(accuracies(table))
-    for line in notes(table):
-        console.print(line, soft_wrap=True, highlight=False, markup=False)
+    console.print(terminal_table(headline(table), columns, lines, best_line(lines)))
+    for note in notes(table):
+        console.print(note, soft_wrap=True, highlight=False, markup=False)
 
 
-def ordered(table: Table) -> list[Entry]:
-    """The paper's lines first, then the rest as they are stored."""
-    entries = table.entries
-    names = [n for n in ORDER if n in entries] + [n for n in entries if n not in ORDER]
-    return [entries[name] for name in names]
+def published(table: Table) -> Published | None:
+    """The paper's line for the table, if it has one for this fraction."""
+    return TABLES.get(table.setup.historical, {}).get(table.task)
 
 
 def paper_figure(table: Table, name: str) -> str:
     """What the paper prints for a line, or nothing."""
-    if table.published is None or name not in ORDER:
+    printed = published(table)
+    if printed is None or name not in PAPER_COLUMNS:
         return ""
-    mean, spread = getattr(table.published, name.lower())
+    mean, spread = getattr(printed, PAPER_COLUMNS[name])
     return f"{mean:.1f} ± {spread:.2f}"
-
-
-def accuracies(table: Table) -> RichTable:
-    """The table for a terminal."""
-    out = RichTable(
-        title=headline(table),
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-    )
-    out.add_column("Line", no_wrap=True)
-    for name in ("Accuracy %", "Paper %", "p_hist", "Rate", "Seeds", "min/run"):
-        out.add_column(name, justify="right", no_wrap=True)
-    best = max((e.accuracy.mean for e in table.entries.values()), default=0.0)
-    for e in ordered(table):
-        style = "bold green" if e.accuracy.mean == best else None
-        out.add_row(
-            e.name,
-            str(e.accuracy),
-            paper_figure(table, e.name),
-            f"{e.mean('historical_share'):.2f}",
-            f"{e.learning_rate:.3g}",
-            f"{len(e.results)}/{e.planned}",
-            f"{e.mean('seconds') / 60:.1f}",
-            style=style,
-        )
-    return out
 
 
 def headline(table: Table) -> str:
@@ -88,121 +68,120 @@ def headline(table: Table) -> str:
     s = table.setup
     batch = "whole memory" if s.batch_size is None else f"K = {s.batch_size}"
     return (
-        f"{DATASETS[table.dataset]}, {100 * s.historical:g} % historical: T = {s.rounds}, "
-        f"E = {s.local_steps}, {batch}"
+        f"{DATASETS[table.task]}, {100 * s.historical:g} % of the {table.fraction_of} historical: "
+        f"T = {s.rounds}, E = {s.local_steps}, {batch}"
     )
 
 
 def notes(table: Table) -> list[str]:
     """What the table's numbers rest on."""
-    lines = [estimates(table), rates(table), f"Command: {table.index.command}"]
-    if not table.index.data.complete:
-        lines.append("The data are a part of the original set.")
+    found = [late_note(table), estimates(table), rate_note(table)]
+    found.append(f"Command: {table.contents.command}")
+    if not table.contents.data.complete:
+        found.append("The data are a part of the original set.")
     if table.missing:
-        lines.append(
-            f"{table.missing} runs are still to be done; the same command goes on with them."
-        )
-    return lines
+        found.append(f"{table.missing} runs are still to be done; the same command goes on.")
+    return [note for note in found if note]
+
+
+def late_note(table: Table) -> str:
+    """How many tests the late accuracy is the mean of."""
+    counts = sorted({len(outcome.late_tests) for outcome in table.finished.values()})
+    if not counts or counts == [0]:
+        return ""
+    number = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"Accuracy is the last iterate's; late tests are the last tenth of the tests ({number})."
 
 
 def estimates(table: Table) -> str:
-    """c2/c1, D, G, B and d of the first seeds, with the paper's in brackets."""
-    if not table.ratios:
-        return "No estimate yet."
-    printed, published = CONSTANTS[table.dataset], table.published
+    """c2/c1, D, G, B and d over the seeds, with the paper's in brackets."""
+    if not table.estimates:
+        return ""
+    found, printed, line = table.estimates.values(), CONSTANTS[table.task], published(table)
 
     def mean(name: str) -> float:
-        return float(np.mean([getattr(r, name) for r in table.ratios.values()]))
+        return float(np.mean([estimate[name] for estimate in found]))
 
-    ratio = f" (paper {published.ratio:g}, p_hist {published.share:g})" if published else ""
-    measured = "not to be measured from so few samples"
-    if all(r.measured is not None for r in table.ratios.values()):
-        measured = f"measured {mean('measured'):.3g} ± {1.96 * mean('measured_error'):.2g}"
+    ratio = f" (paper {line.ratio:g}, p_hist {line.share:g})" if line else ""
+    measured = ""
+    if all(estimate["measured"] is not None for estimate in found):
+        measured = f", measured {mean('measured'):.3g} ± {1.96 * mean('measured_error'):.2g}"
     constants = (
         f"D = {mean('diameter'):.2g} (paper {printed.diameter:g}), G = {mean('gradient_norm'):.2g} "
         f"({printed.gradient_norm:g}), B = {mean('loss_bound'):.2g} ({printed.loss_bound:g}), "
         f"d = {int(mean('parameters')):,} ({printed.parameters:,})"
     )
-    return f"c2/c1 estimated {mean('estimated'):.3g}{ratio}, {measured}; {constants}"
-
-
-def rates(table: Table) -> str:
-    """How the learning rate was chosen."""
-    tuning = table.index.tuning
-    if len(tuning.rates) == 1:
-        return f"Learning rate {tuning.rates[0]:g} for all lines, not tuned."
-    shorter = "" if tuning.rounds == table.setup.rounds else f", in runs of {tuning.rounds} rounds"
-    seeds = f"{tuning.seeds} seed{'s' * (tuning.seeds > 1)}{shorter}"
-    return (
-        "Learning rate of each line by validation accuracy from "
-        f"{', '.join(f'{r:g}' for r in tuning.rates)}, "
-        f"{seeds}; then learned again with the validation data."
-    )
+    return f"c2/c1 estimated {mean('estimated'):.3g}{ratio}{measured}; {constants}."
 
 
 def table_json(table: Table) -> dict[str, Any]:
     """The table as plain numbers."""
-    rows = [
-        {
-            "line": e.name,
-            "about": e.about,
-            "accuracy": e.accuracy.mean,
-            "ci95": e.accuracy.ci95,
-            "average_accuracy": e.average_accuracy.mean,
-            "paper": paper_figure(table, e.name) or None,
-            "historical_share": e.mean("historical_share"),
-            "learning_rate": e.learning_rate,
-            "seeds": sorted(e.results),
-            "seconds": e.mean("seconds"),
-            "cpu_seconds": e.mean("cpu_seconds"),
-        }
-        for e in ordered(table)
-    ]
     return {
-        "dataset": table.dataset,
-        "historical": table.setup.historical,
-        "rounds": table.setup.rounds,
-        "local_steps": table.setup.local_steps,
-        "batch_size": table.setup.batch_size,
-        "ratios": {seed: vars(r) for seed, r in table.ratios.items()},
+        "dataset": table.task,
+        **asdict(table.setup),
+        "fraction_of": table.fraction_of,
+        "ratios": dict(table.estimates),
         "missing_runs": table.missing,
         "notes": notes(table),
-        "rows": rows,
+        "rows": [_row(table, line) for line in lines_with_best(table).values()],
     }
 
 
-def draw_figure(results: Path, dataset: str) -> Path:
-    """Accuracy over rounds for the values of p_hist, a panel for each fraction; from what is
-    stored."""
-    tables = {t.setup.historical: t for t in load_tables(results, dataset)}
+def _row(table: Table, line: Line) -> dict[str, Any]:
+    return {
+        "line": line.name,
+        "about": line.about,
+        "accuracy": line.accuracy.mean,
+        "ci95": line.accuracy.ci95,
+        "late_accuracy": line.late_accuracy.mean,
+        "late_ci95": line.late_accuracy.ci95,
+        "average_accuracy": line.average_accuracy.mean,
+        "paper": paper_figure(table, line.name) or None,
+        "historical_share": line.mean("historical_share"),
+        "learning_rate": line.learning_rate,
+        "seeds": sorted(line.outcomes),
+        "seconds": line.mean("seconds"),
+        "cpu_seconds": line.mean("cpu_seconds"),
+    }
+
+
+def stored_tables(results: Path, dataset: str) -> list[Table]:
+    """The tables of a data set; at least one."""
+    tables = load_tables(results, dataset)
     if not tables:
-        raise InputError(
-            f"{results}: no results for {dataset}; run headwater paper table --dataset {dataset} "
-            "first"
-        )
-    panels = {f"N_hist/N = {100 * f:g} %": _curves(tables.get(f)) for f in FRACTIONS}
+        raise InputError(f"{results}: no results for {dataset} there; run its table first")
+    return tables
+
+
+def draw_figure(results: Path, dataset: str) -> Path:
+    """Accuracy over rounds for the values of p_hist, a panel for each fraction."""
+    tables = {t.setup.historical: t for t in stored_tables(results, dataset)}
+    panels = {f"{100 * f:g} % historical": _curves(tables.get(f)) for f in FRACTIONS}
     path = results / f"{dataset}.png"
     draw_panels(panels, DATASETS[dataset], path)
     return path
 
 
+_DRAWN: Mapping[str, str] = {
+    "Fresh": "0 (Fresh)",
+    "Share 0.2": "0.2",
+    "Share 0.5": "0.5",
+    "Share 0.8": "0.8",
+    "Historical": "1 (Historical)",
+    "Uniform": "Uniform",
+    "Ours": "Ours",
+    "Remembered": "Remembered",
+}
+
+
 def _curves(table: Table | None) -> Curves:
+    """The lines to draw; one that has the same runs as another is drawn once."""
     if table is None:
         return {}
-    names: Mapping[str, str] = {
-        "Fresh": "0 (Fresh)",
-        "Share 0.2": "0.2",
-        "Share 0.5": "0.5",
-        "Share 0.8": "0.8",
-        "Historical": "1 (Historical)",
-        "Uniform": "Uniform",
-        "Ours": "Ours",
-    }
-    drawn: dict[str, list[Any]] = {}
-    for name, shown in names.items():
-        runs = table.curves(name)
-        if runs and table.index.cells[name] not in [
-            table.index.cells[n] for n in names if names[n] in drawn
-        ]:
-            drawn[shown] = runs
+    drawn: dict[str, Sequence[Any]] = {}
+    for name, shown in _DRAWN.items():
+        line = table.lines.get(name)
+        outcomes = list(line.outcomes.values()) if line else []
+        if outcomes and outcomes[0].curve and outcomes not in drawn.values():
+            drawn[shown] = outcomes
     return drawn

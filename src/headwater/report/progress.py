@@ -16,30 +16,31 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from headwater.experiments.cells import Cell, Result
+from headwater.experiments.training_run import Outcome, TrainingRun
+
+_COLUMNS = (
+    TextColumn("{task.description}"),
+    BarColumn(),
+    MofNCompleteColumn(),
+    TextColumn("rounds"),
+    TimeElapsedColumn(),
+    TimeRemainingColumn(),
+)
 
 
-class CellProgress:
-    """Watches cells: call it with the rounds done by each cell and the cells just finished."""
+class RunProgress:
+    """Watches training runs: called with the rounds done by each and the ones just finished."""
 
-    def __init__(self, what: str, rounds: int, cells: int) -> None:
+    def __init__(self, what: str, runs: Sequence[TrainingRun]) -> None:
+        self._what, self._runs, self._finished = what, runs, 0
+        self._total = sum(run.rounds for run in runs)
+        self._started = time.monotonic()
         self._console = Console(stderr=True)
-        self._what, self._rounds, self._cells, self._finished = what, rounds, cells, 0
-        self._started, self._before = time.monotonic(), -1
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("rounds"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-        )
-        self._live = (
-            Progress(*columns, console=self._console) if self._console.is_terminal else None
-        )
-        self._bar = self._live.add_task(what, total=rounds * cells) if self._live else None
+        live = self._console.is_terminal and len(runs) > 0
+        self._live = Progress(*_COLUMNS, console=self._console) if live else None
+        self._bar = self._live.add_task(what, total=self._total) if self._live else None
 
-    def __enter__(self) -> CellProgress:
+    def __enter__(self) -> RunProgress:
         if self._live:
             self._live.start()
         return self
@@ -53,30 +54,26 @@ class CellProgress:
         if self._live:
             self._live.stop()
 
-    def __call__(self, rounds: Sequence[int], finished: Sequence[tuple[Cell, Result]]) -> None:
+    def __call__(self, rounds: Sequence[int], finished: Sequence[tuple[int, Outcome]]) -> None:
         """Show where we are."""
-        done = sum(rounds)
-        if self._before < 0:  # the first call tells what an earlier run has left
-            self._before, self._finished = done, sum(r == self._rounds for r in rounds)
         if self._live and self._bar is not None:
-            self._live.update(self._bar, completed=done)
+            self._live.update(self._bar, completed=sum(rounds))
             return
-        for cell, result in finished:
+        for place, outcome in finished:
             self._finished += 1
-            accuracy = "diverged" if result.diverged else f"accuracy {100 * result.accuracy:.1f} %"
+            accuracy = f"accuracy {100 * outcome.accuracy:.1f} %"
             self._console.print(
-                f"{self._what} {self._finished}/{self._cells}: {cell.label}, seed {cell.seed}, "
-                f"learning rate {cell.learning_rate:.4g}: {accuracy}; {self._left(done)}",
+                f"{self._what} {self._finished}/{len(self._runs)}: {self._runs[place]}: "
+                f"{'diverged' if outcome.diverged else accuracy}; {self._left(sum(rounds))}",
                 soft_wrap=True,
                 highlight=False,
+                markup=False,
             )
 
     def _left(self, done: int) -> str:
         """The time that is left if the rounds to come take as long as those since the start."""
-        passed, total = done - self._before, self._rounds * self._cells
-        if done >= total:
+        if self._finished == len(self._runs):
             return "done"
-        seconds = (time.monotonic() - self._started) * (total - done) / max(1, passed)
-        return (
-            f"about {seconds / 60:.0f} min left" if seconds >= 60 else f"about {seconds:.0f} s left"
-        )
+        seconds = (time.monotonic() - self._started) * (self._total - done) / max(1, done)
+        minutes = f"about {seconds / 60:.0f} min left"
+        return minutes if seconds >= 60 else f"about {seconds:.0f} s left"

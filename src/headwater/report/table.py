@@ -1,38 +1,55 @@
-"""The table of strategies."""
+"""Tables, for a terminal and for Markdown: columns are functions of a row."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from rich import box
-from rich.table import Table
+from rich.table import Table as RichTable
 
-from headwater.experiments.summary import Row
+from headwater.experiments.over_seeds import Line
+
+T = TypeVar("T")
+Columns = Mapping[str, Callable[[T], str]]
+"""Heading -> what stands there; the first column names the row, the others are numbers."""
 
 
-def strategies_table(rows: Sequence[Row], title: str) -> Table:
-    """Strategies side by side; the best mean accuracy is set off."""
-    table = Table(
+def terminal_table(
+    title: str, columns: Columns[T], rows: Sequence[T], strong: Callable[[T], bool] | None = None
+) -> RichTable:
+    """A table for a terminal; rows that are ``strong`` are set off."""
+    table = RichTable(
         title=title,
         title_justify="left",
         title_style="bold",
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
     )
-    table.add_column("Strategy", no_wrap=True)
-    for name in ("Accuracy %", "Averaged %", "Hist. share", "N_eff", "Noise", "Rate"):
-        table.add_column(name, justify="right", no_wrap=True)
-    best = max(row.accuracy.mean for row in rows)
+    for number, heading in enumerate(columns):
+        table.add_column(heading, justify="right" if number else "left", no_wrap=True)
     for row in rows:
-        style = "bold green" if row.accuracy.mean == best else None
-        table.add_row(
-            row.strategy,
-            str(row.accuracy),
-            str(row.average_accuracy),
-            f"{row.historical_share:.2f}",
-            f"{row.effective_samples:.0f}",
-            f"{row.variability:.3g}",
-            f"{row.learning_rate:.3g}",
-            style=style,
-        )
+        style = "bold green" if strong and strong(row) else None
+        table.add_row(*(cell(row) for cell in columns.values()), style=style)
     return table
+
+
+def markdown_table(columns: Columns[T], rows: Sequence[T]) -> str:
+    """A table for a document.
+
+    >>> print(markdown_table({"n": str, "square": lambda n: f"{n * n}"}, [2, 3]))
+    | n | square |
+    |---|--:|
+    | 2 | 4 |
+    | 3 | 9 |
+    """
+    head = f"| {' | '.join(columns)} |"
+    rule = "|---|" + "--:|" * (len(columns) - 1)
+    body = [f"| {' | '.join(cell(row) for cell in columns.values())} |" for row in rows]
+    return "\n".join([head, rule, *body])
+
+
+def best_line(lines: Sequence[Line]) -> Callable[[Line], bool]:
+    """Whether a line has the best mean accuracy of all."""
+    best = max((line.accuracy.mean for line in lines), default=0.0)
+    return lambda line: line.accuracy.mean == best

@@ -13,18 +13,19 @@ _SECONDS = 10.0  # between two notes; what a kill loses of the count
 
 
 @dataclass
-class Stopwatch:
+class TimeSpent:
     """Counts the seconds since it was made, on top of those noted in its file.
 
     Attributes:
-        file: where the count is kept.
+        file: Where the count is kept.
 
-    >>> import tempfile
-    >>> note = Path(tempfile.mkdtemp()) / "spent.json"
-    >>> Stopwatch(note).note()
-    >>> again = Stopwatch(note)
-    >>> again.seconds > Stopwatch(note).seconds > 0
-    True
+    Example:
+        >>> import tempfile
+        >>> note = Path(tempfile.mkdtemp()) / "spent.json"
+        >>> TimeSpent(note).note()
+        >>> again = TimeSpent(note)
+        >>> again.seconds > TimeSpent(note).seconds > 0
+        True
     """
 
     file: Path
@@ -34,19 +35,22 @@ class Stopwatch:
     _noted: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        if self.file.exists():
+        try:
             wall, cpu = json.loads(self.file.read_text())
             self._before = float(wall), float(cpu)
+        except FileNotFoundError:
+            pass
+        except (ValueError, TypeError):
+            pass  # a damaged note costs a count of seconds, not the run
 
     @property
     def seconds(self) -> float:
-        """By the clock on the wall."""
+        """Seconds that passed, waiting included."""
         return self._before[0] + time.monotonic() - self._wall
 
     @property
     def cpu_seconds(self) -> float:
-        """That the processor worked for us: what the work costs, whoever else was busy on the
-        machine."""
+        """Seconds that the processor worked for us: the cost, whoever else was on the machine."""
         return self._before[1] + time.process_time() - self._cpu
 
     def tick(self) -> None:

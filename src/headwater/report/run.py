@@ -1,0 +1,92 @@
+"""What ``headwater run`` shows: a table, a picture, a summary as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from headwater.experiments.over_seeds import Line
+from headwater.experiments.table import Table
+from headwater.files import replace
+from headwater.report.accuracy import draw_accuracy
+from headwater.report.table import Columns, best_line, terminal_table
+
+_COLUMNS: Columns[Line] = {
+    "Strategy": lambda line: line.name,
+    "Accuracy %": lambda line: str(line.accuracy),
+    "Late tests %": lambda line: str(line.late_accuracy),
+    "Averaged %": lambda line: str(line.average_accuracy),
+    "Hist. share": lambda line: f"{line.mean('historical_share'):.2f}",
+    "N_eff": lambda line: f"{line.mean('effective_samples'):.0f}",
+    "Noise": lambda line: f"{line.mean('variability'):.3g}",
+}
+
+
+def report(table: Table, folder: Path, as_json: bool) -> None:
+    """Write the folder's summary and picture; print the table or the JSON."""
+    text = json.dumps(summary(table), indent=2)
+    replace(folder / "results.json", text.encode())
+    picture = folder / "accuracy.png"
+    draw_accuracy({n: list(e.outcomes.values()) for n, e in table.lines.items()}, title(table), picture)
+    if as_json:
+        sys.stdout.write(text + "\n")
+        return
+    lines = list(table.lines.values())
+    console = Console()
+    console.print(terminal_table(title(table), _COLUMNS, lines, best_line(lines)))
+    for note in (rate_note(table), f"Picture: {picture}   Folder: {folder}"):
+        console.print(note, soft_wrap=True, highlight=False)
+
+
+def title(table: Table) -> str:
+    """Task, fraction and rounds."""
+    share = f"{100 * table.setup.historical:g} % of the {table.fraction_of} historical"
+    return f"{table.task}: {share}, {table.setup.rounds} rounds"
+
+
+def rate_note(table: Table) -> str:
+    """Which learning rate all lines have, and how it was chosen."""
+    rates = sorted({line.learning_rate for line in table.lines.values()})
+    tuning, tried = table.contents.tuning, table.contents.tried
+    if len(tuning.rates) == 1 and len(rates) <= 1:
+        return f"Learning rate {tuning.rates[0]:g} for all lines, given."
+    seeds = f"{tuning.seeds} seed{'s' * (tuning.seeds > 1)}"
+    shorter = "" if tuning.rounds == table.setup.rounds else f", in runs of {tuning.rounds} rounds"
+    among = ", ".join(f"{rate:g}" for rate in tried or tuning.rates)
+    if len(rates) == 1:
+        how = f"Learning rate {rates[0]:g} for all lines, the best mean over all of them"
+    else:
+        how = "Learning rate of each line by its own"
+    return f"{how} on validation data among {among} ({seeds}{shorter})."
+
+
+def summary(table: Table) -> dict[str, Any]:
+    """The table as plain numbers."""
+    return {
+        "task": table.task,
+        **asdict(table.setup),
+        "fraction_of": table.fraction_of,
+        "seeds": max(line.planned for line in table.lines.values()),
+        "rows": [_row(line) for line in table.lines.values()],
+    }
+
+
+def _row(line: Line) -> dict[str, Any]:
+    intervals = {
+        "accuracy": line.accuracy,
+        "late_accuracy": line.late_accuracy,
+        "average_accuracy": line.average_accuracy,
+        "loss": line.over(lambda o: float("inf") if o.loss is None else o.loss),
+    }
+    numbers = ("historical_share", "effective_samples", "variability", "seconds")
+    return {
+        "strategy": line.name,
+        "learning_rate": line.learning_rate,
+        **{name: asdict(interval) for name, interval in intervals.items()},
+        **{name: line.mean(name) for name in numbers},
+    }
