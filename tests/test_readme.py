@@ -76,6 +76,6 @@ def test_the_demo_command_gives_table_picture_and_folder(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "uniform" in done.stdout
     folder = tmp_path / "runs" / "synthetic-20"
-    assert {"settings.json", "results.json", "accuracy.png", "cells"} <= {
+    assert {"runs.jsonl", "results.json", "accuracy.png", "work"} == {
         p.name for p in folder.iterdir()
     }

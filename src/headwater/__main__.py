@@ -1,5 +1,15 @@
-"""``python -m headwater``: the command, where its script is not on the path."""
+"""The command ``headwater``, and ``python -m headwater`` where its script is not on the path."""
 
-from headwater.cli import main
+from headwater.interrupts import stop_at_once
 
-main()
+
+def main() -> None:
+    """Run a command; signals are answered from the first moment, also during the imports."""
+    stop_at_once()
+    from headwater.cli.main import main as command
+
+    command()
+
+
+if __name__ == "__main__":
+    main()

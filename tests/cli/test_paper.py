@@ -14,17 +14,20 @@ import pytest
 
 from headwater.cli.main import main
 from headwater.errors import InputError
-from headwater.experiments.cells import Result
+from headwater.experiments.comparison import Entrant
 from headwater.experiments.paper import claims
-from headwater.experiments.paper.index import Data, Index, Tuning
+from headwater.experiments.paper.grid import BEST, GRID_LINES, best_of_grid, load_tables, table_file
+from headwater.experiments.paper.lines import entrant, optimal
 from headwater.experiments.paper.published import CONSTANTS, DATASETS, FRACTIONS, TABLES
-from headwater.experiments.paper.rows import Choice, choose, optimal
-from headwater.experiments.paper.stored import Table, load_tables
-from headwater.experiments.paper.study import table_folder
+from headwater.experiments.run_log import RunLog
+from headwater.experiments.table import Contents, DataCounts, Planned, Table
+from headwater.experiments.training_run import CurvePoint, Outcome
+from headwater.experiments.tuning import Tuning
 from headwater.files import replace
 from headwater.ledger.holdings import unroll
 from headwater.ledger.strategies import Share, Strategy, Uniform
-from headwater.report.card import write_card, write_claims
+from headwater.report.card import write_card
+from headwater.report.overview import write_overview
 
 TEX = Path(__file__).parents[3] / "shared" / "paper" / "federated-learning-for-data-streams.tex"
 Command = Callable[..., tuple[int, str, str]]
@@ -95,7 +98,7 @@ def test_the_table_of_constants_is_that_of_the_tex(tex: str) -> None:
         assert numbers == [float(n) for n in asdict(CONSTANTS[dataset]).values()]
 
 
-# ---------------------------------------------------------------- cells that coincide
+# ---------------------------------------------------------------- lines that coincide
 
 
 @pytest.mark.parametrize(
@@ -108,114 +111,116 @@ def test_the_table_of_constants_is_that_of_the_tex(tex: str) -> None:
         (Share(0.5), "share-0.5"),
     ],
 )
-def test_strategies_that_give_the_same_importance_are_one_cell(
+def test_strategies_that_give_the_same_importance_are_one_run(
     strategy: Strategy, label: str
 ) -> None:
     from headwater import Constant, Fifo, Keep, Once
 
     holdings = unroll([10, 40], [Once(), Constant(4)], [Keep(), Fifo(4)], rounds=10)
-    assert choose(strategy, holdings).label == label
+    assert entrant(strategy, "", holdings).label == label
 
 
 def test_uniform_stands_for_itself_where_no_share_of_the_grid_is_the_same() -> None:
     from headwater import Constant, Fifo, Keep, Once
 
     holdings = unroll([10, 190], [Once(), Constant(19)], [Keep(), Fifo(19)], rounds=10)
-    assert choose(Uniform(), holdings) == Choice("uniform", Uniform())
+    assert entrant(Uniform(), "all", holdings) == Entrant("uniform", Uniform(), "all")
 
 
 # ---------------------------------------------------------------- from end to end
 
 
+TABLE = ("table", "--dataset", "synthetic", "--historical", "0.2")
+
+
 def test_what_is_told_counts_in_a_quick_table_too(paper: Command) -> None:
-    quick = (
-        "table",
-        "--dataset",
-        "synthetic",
-        "--historical",
-        "0.2",
-        "--quick",
-        "--lines",
-        "uniform",
-    )
+    quick = (*TABLE, "--quick", "--lines", "uniform")
     code, out, err = paper(*quick, "--rounds", "7", "--seeds", "2", "--rates", "0.05")
     assert code == 0
     assert "T = 7" in out
     assert "rate 0.05" in out
     assert "learning 2/2" in err
+    assert "c2/c1" not in out  # no line has asked for an estimate
     assert "--rates" in paper(*quick, "--rates", "abc")[2]
 
 
 def test_a_quick_table_says_that_it_is_one_and_goes_on_where_it_was(
     paper: Command, tmp_path: Path
 ) -> None:
-    arguments = ("table", "--dataset", "synthetic", "--historical", "0.2", "--quick")
-    code, out, err = paper(*arguments)
+    code, out, err = paper(*TABLE, "--quick")
     assert code == 0
-    assert "T = 20" in out
-    assert "not tuned" in out
+    assert "20 % of the samples historical: T = 20" in out
+    assert "Learning rate 0.1 for all lines, given" in out
     assert "85.5 ± 1.60" in out  # the paper's Uniform
     assert "paper 0.092" in out
-    folder = tmp_path / "runs" / "paper-quick" / "results"
-    stored = sorted(folder.rglob("result.json"))
-    table = Table.load(folder, "synthetic", 0.2)
+    file = table_file(tmp_path / "runs" / "paper-quick", "synthetic", 0.2)
+    table = Table.load(file)
     assert table is not None
-    named = {name for seeds in table.index.cells.values() for name in seeds.values()}
-    assert len(stored) == len(named) < len(table.index.cells)  # what coincides is computed once
-    assert f"learning {len(stored)}/{len(stored)}" in err
+    count = len(table.wanted)
+    assert len(table.finished) == count < len(table.lines)  # what coincides is computed once
+    assert f"learning {count}/{count}" in err
 
-    times = [f.stat().st_mtime_ns for f in stored]
-    stored[0].unlink()
-    code, out, err = paper(*arguments, "--json")
+    rows = file.read_bytes().splitlines(keepends=True)
+    cut = [row for row in rows if table.contents.lines["Ours"].runs[0].encode() not in row[:60]]
+    assert len(cut) == len(rows) - 1
+    file.write_bytes(b"".join(cut))  # as if that run had never ended
+    code, out, err = paper(*TABLE, "--quick", "--json")
     assert code == 0
-    rows = {row["line"]: row for row in json.loads(out)["rows"]}
-    assert [f.stat().st_mtime_ns for f in stored[1:]] == times[1:]
-    assert f"learning {len(stored)}/{len(stored)}" in err  # only what was missing
-    assert rows["Optimal"]["accuracy"] == max(rows[n]["accuracy"] for n in claims_grid())
-    assert rows["Uniform"]["historical_share"] == pytest.approx(0.2)
-
-
-def claims_grid() -> list[str]:
-    return ["Fresh", "Share 0.2", "Share 0.5", "Share 0.8", "Historical"]
+    assert "learning 1/1" in err  # only what was missing
+    assert file.read_bytes().startswith(b"".join(cut))
+    found = {row["line"]: row for row in json.loads(out)["rows"]}
+    best = max(found[name]["late_accuracy"] for name in GRID_LINES)
+    assert found[BEST]["late_accuracy"] == best
+    assert found["Uniform"]["historical_share"] == pytest.approx(0.2)
 
 
 def test_rates_are_tuned_on_fewer_rounds_and_seeds_if_asked_and_that_is_said(
     paper: Command, tmp_path: Path
 ) -> None:
-    arguments = (
-        "--rounds",
-        "10",
-        "--seeds",
-        "2",
-        "--rates",
-        "0.01,0.1",
-        "--tune-rounds",
-        "5",
-        "--tune-seeds",
-        "1",
-    )
-    code, out, err = paper(
-        "table",
-        "--dataset",
-        "synthetic",
-        "--historical",
-        "0.2",
-        "--lines",
-        "fresh,uniform",
-        *arguments,
-    )
+    few = ("--rounds", "10", "--seeds", "2", "--tune-rounds", "5", "--tune-seeds", "1")
+    lines = ("--lines", "fresh,uniform", "--rates", "0.01,0.1")
+    code, out, err = paper(*TABLE, *lines, *few)
     assert code == 0
-    assert "from 0.01, 0.1, 1 seed, in runs of 5 rounds" in out
+    assert "among 0.01, 0.1 (1 seed, in runs of 5 rounds)" in out
     assert "tuning 4/4" in err
     assert "learning 4/4" in err
-    tuned = sorted(p.parent.name for p in (tmp_path / "docs").rglob("tuning-5/*/*/*/result.json"))
-    assert tuned == ["tune-0.01", "tune-0.01", "tune-0.1", "tune-0.1"]
+    runs = RunLog(table_file(tmp_path / "runs" / "paper", "synthetic", 0.2)).read("run")
+    tuned = sorted(run["learning_rate"] for run in runs if run["tuning"])
+    assert tuned == [0.01, 0.01, 0.1, 0.1]
+    assert len({run["learning_rate"] for run in runs if not run["tuning"]}) == 1
+
+
+def test_results_go_to_the_run_folder_or_where_they_are_told_and_nowhere_else(
+    paper: Command, tmp_path: Path
+) -> None:
+    few = (*TABLE, "--lines", "uniform", "--rounds", "3", "--seeds", "1", "--rates", "0.1")
+    assert paper(*few)[0] == 0
+    assert paper(*few, "--results", "kept")[0] == 0
+    assert {p.name for p in tmp_path.iterdir()} == {"runs", "kept"}
+    assert (tmp_path / "runs" / "paper" / "synthetic-20" / "runs.jsonl").exists()
+    assert [p.name for p in (tmp_path / "kept").rglob("*") if p.is_file()] == ["runs.jsonl"]
+
+
+def test_claims_write_nothing_where_there_are_no_tables_or_somebody_elses_page(
+    paper: Command, tmp_path: Path
+) -> None:
+    for arguments in ((), ("--results", "docs/results")):
+        code, _, err = paper("claims", *arguments)
+        assert code == 2
+        assert "no results there" in err
+    assert list(tmp_path.iterdir()) == []
+    store(tmp_path / "kept", "femnist", 0.2, {"Fresh": around(0.5)})
+    replace(tmp_path / "kept" / "README.md", b"# My own notes\n")
+    code, _, err = paper("claims", "--results", "kept")
+    assert code == 2
+    assert "README.md is not ours" in err
+    assert (tmp_path / "kept" / "README.md").read_bytes() == b"# My own notes\n"
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("table", "--dataset", "mnist", "--historical", "0.2"), "unknown task 'mnist'"),
+        (("table", "--dataset", "mnist", "--historical", "0.2"), "unknown data set 'mnist'"),
         (("table", "--dataset", "femnist", "--historical", "0.2"), "holds no *.json"),
         (("table", "--dataset", "synthetic", "--historical", "2"), "--historical"),
         (("table", "--dataset", "synthetic", "--historical", "0.2", "--rates", "quick"), "--rates"),
@@ -238,69 +243,25 @@ def test_mistakes_are_named(paper: Command, arguments: tuple[str, ...], words: s
     assert "Traceback" not in err
 
 
-def test_an_index_keeps_what_other_runs_of_the_same_table_have_found(tmp_path: Path) -> None:
-    data = Data(True, 2, 1, 8, 4, 4)
-
-    def index(
-        cells: dict[str, dict[int, str]], rate: float = 0.1, grid: tuple[float, ...] = (0.1, 1.0)
-    ) -> Index:
-        about, rates = dict.fromkeys(cells, "about"), dict.fromkeys(cells, rate)
-        return Index(Tuning(grid, 5, 1), data, "", about, cells, rates)
-
-    index({"Ours": {0: "a"}, "Fresh": {0: "f"}}).save(tmp_path)
-    index({"Ours": {1: "b"}}).save(tmp_path)
-    found = Index.load(tmp_path)
-    assert found is not None
-    assert found.cells == {"Ours": {0: "a", 1: "b"}, "Fresh": {0: "f"}}
-    index({"Ours": {1: "c"}}, rate=1.0).save(
-        tmp_path
-    )  # another rate: the old seeds are of another run
-    found = Index.load(tmp_path)
-    assert found is not None
-    assert found.cells == {"Ours": {1: "c"}, "Fresh": {0: "f"}}
-    index({"Ours": {0: "d"}}, grid=(0.1,)).save(tmp_path)  # tuned otherwise: not to be mixed
-    found = Index.load(tmp_path)
-    assert found is not None
-    assert found.cells == {"Ours": {0: "d"}}
-
-
 # ---------------------------------------------------------------- verdicts on results that are
 # known
 
 
 def store(results: Path, dataset: str, fraction: float, accuracies: dict[str, list[float]]) -> None:
-    """A table with these accuracies, a number a seed; every line a cell of its own."""
-    folder = table_folder(results, dataset, fraction)
-    settings = {
-        "task": dataset,
-        "historical": fraction,
-        "rounds": 2,
-        "local_steps": 1,
-        "batch_size": 8,
+    """A table with these accuracies, one per seed; every line has runs of its own."""
+    log = RunLog(table_file(results, dataset, fraction))
+    settings = {"task": dataset, "historical": fraction, "rounds": 2, "local_steps": 1}
+    log.append("settings", {**settings, "batch_size": 8, "fraction_of": "samples"})
+    lines = {
+        line: Planned("about", 0.1, {s: f"{line}-{s}" for s in range(3)}) for line in accuracies
     }
-    replace(folder / "settings.json", json.dumps(settings).encode())
-    cells = {line: {s: f"{line}/seed-{s}" for s in range(3)} for line in accuracies}
-    lines, rates = dict.fromkeys(accuracies, "about"), dict.fromkeys(accuracies, 0.1)
-    Index(
-        Tuning((0.1,), 2, 1), Data(False, 4, 2, 8, 4, 4), "headwater paper …", lines, cells, rates
-    ).save(folder)
+    tuning, data = Tuning((0.1,), 2, 1), DataCounts(False, 4, 2, 8, 4, 4)
+    Contents(tuning, (), data, "headwater paper …", lines).save(log)
     for line, values in accuracies.items():
         for seed, value in enumerate(values):
-            home = folder / cells[line][seed]
-            result = Result(value, 1.0, value, 0.5, 8.0, 0.1, 16, 2.0, 1.0, "somewhere")
-            replace(home / "result.json", json.dumps(asdict(result)).encode())
-            record = {
-                "round": 2,
-                "learning_rate": 0.1,
-                "share": 0.5,
-                "clients": 4,
-                "samples": 8,
-                "move": 1.0,
-            }
-            replace(
-                home / "rounds.jsonl",
-                json.dumps({**record, "accuracy": value, "loss": 1.0}).encode(),
-            )
+            curve = (CurvePoint(2, value, 1.0),)
+            made = Outcome(value, 1.0, value, 0.5, 8.0, 0.1, 16, 2.0, 1.0, "somewhere", curve=curve)
+            log.append("run", {"id": f"{line}-{seed}", **made.as_json()})
 
 
 def around(mean: float) -> list[float]:
@@ -382,7 +343,18 @@ def test_who_comes_how_close_to_the_grids_best(tmp_path: Path) -> None:
     assert list(found) == ["Ours", "Historical", "Uniform", "Fresh"]
     assert found["Ours"].gaps == pytest.approx([-0.01, 0.04])
     assert found["Ours"].worst == "FEMNIST, 20 %"
-    assert "| Ours | 2 | +1.5 pp | +4.0 pp at FEMNIST, 20 % |" in write_claims(tmp_path).read_text()
+    assert (
+        "| Ours | 2 | +1.5 pp | +4.0 pp at FEMNIST, 20 % |" in write_overview(tmp_path).read_text()
+    )
+
+
+def test_one_seed_is_no_verdict(tmp_path: Path) -> None:
+    values = {"Fresh": [0.5], "Uniform": [0.9], "Ours": [0.9], "Historical": [0.1]}
+    store(tmp_path, "femnist", 0.2, values)
+    tables = load_tables(tmp_path, "femnist")
+    for claim in claims.CLAIMS:
+        assert {f.verdict for f in claim(tables)} <= {claims.ONE_SEED}
+    assert claims.fresh_is_never_best(tables)[0].verdict == claims.ONE_SEED
 
 
 def test_differences_are_taken_seed_by_seed(tmp_path: Path) -> None:
@@ -397,18 +369,20 @@ def test_differences_are_taken_seed_by_seed(tmp_path: Path) -> None:
 
 
 def test_what_is_not_finished_is_counted_and_does_not_choose_the_optimum(tmp_path: Path) -> None:
-    full = {line: around(0.5) for line in claims_grid()}
+    full = {line: around(0.5) for line in GRID_LINES}
     store(tmp_path, "cifar100", 0.2, {**full, "Historical": [0.9]})
     table = load_tables(tmp_path, "cifar100")[0]
     assert table.missing == 2
-    assert list(table.entries["Optimal"].results) == [0]  # the one seed that all of the grid have
+    best = best_of_grid(table.lines)
+    assert best is not None
+    assert list(best.outcomes) == [0]  # the one seed that all of the grid have
     store(tmp_path, "cifar100", 0.5, {**full, "Historical": []})
-    assert "Optimal" not in load_tables(tmp_path, "cifar100")[1].entries
+    assert best_of_grid(load_tables(tmp_path, "cifar100")[1].lines) is None
 
 
 def test_cards_say_what_was_run_what_it_took_and_what_is_missing(tmp_path: Path) -> None:
     as_in_the_paper(tmp_path)
-    (table_folder(tmp_path, "cifar10", 0.5) / "index.json").unlink()
+    table_file(tmp_path, "cifar10", 0.5).unlink()
     text = write_card(tmp_path, "cifar10").read_text()
     for words in (
         "a part of the original set",
@@ -417,12 +391,12 @@ def test_cards_say_what_was_run_what_it_took_and_what_is_missing(tmp_path: Path)
         "3 of 3",
         "somewhere",
         "Not run yet: 50 % historical",
-        "not tuned",
+        "for all lines, given",
         "holds: 2.",
     ):
         assert words in text
     assert (tmp_path / "cifar10.png").read_bytes().startswith(b"\x89PNG")
-    overview = write_claims(tmp_path).read_text()
+    overview = write_overview(tmp_path).read_text()
     assert "| [CIFAR-10](cifar10.md) | 21 of 21 | 21 of 21 | not run |" in overview
     assert "| FEMNIST | not run | not run | not run |" in overview
     assert re.search(
@@ -432,8 +406,10 @@ def test_cards_say_what_was_run_what_it_took_and_what_is_missing(tmp_path: Path)
 
 def test_a_card_has_the_remarks_and_the_sizes_of_every_table(tmp_path: Path) -> None:
     as_in_the_paper(tmp_path)
-    settings = table_folder(tmp_path, "cifar10", 0.5) / "settings.json"
-    replace(settings, settings.read_bytes().replace(b'"rounds": 2', b'"rounds": 7'))
+    log = RunLog(table_file(tmp_path, "cifar10", 0.5))
+    settings, rows = log.read("settings")[0], log.file.read_bytes().splitlines(keepends=True)
+    log.file.write_bytes(b"".join(rows[1:]))
+    log.append("settings", {**settings, "rounds": 7})
     replace(tmp_path / "remarks" / "cifar10.md", b"Seen on a Sunday.\n")
     text = write_card(tmp_path, "cifar10").read_text()
     assert "## Remarks\n\nSeen on a Sunday.\n\n![" in text
@@ -444,7 +420,7 @@ def test_a_trend_within_noise_does_not_hold(tmp_path: Path) -> None:
     for fraction, gap in zip(
         FRACTIONS, (0.02, 0.015, 0.01), strict=True
     ):  # shrinks, but seeds differ by more
-        values = {line: around(0.5) for line in claims_grid()}
+        values = {line: around(0.5) for line in GRID_LINES}
         best = [0.5 + gap + noise for noise in (-0.03, 0.0, 0.03)]
         store(tmp_path, "cifar100", fraction, {**values, "Share 0.5": best})
     assert (

@@ -4,74 +4,74 @@ from __future__ import annotations
 
 import errno
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from scipy import stats
 
-from headwater import files
 from headwater.errors import InputError
-from headwater.experiments import experiment
-from headwater.experiments.cells import Cell, Result, Setup
 from headwater.experiments.experiment import Experiment
-from headwater.experiments.parallel import alone, run_cells
-from headwater.experiments.stopwatch import Stopwatch
-from headwater.experiments.summary import Interval, Row, best_rate
+from headwater.experiments.run_log import RunLog
 from headwater.experiments.tasks.synthetic import Synthetic
+from headwater.experiments.time_spent import TimeSpent
+from headwater.experiments.training_run import CurvePoint, Outcome, Setup, TrainingRun
 from headwater.learning import checkpoint
-from headwater.learning.algorithm import DivergedError, Record
+from headwater.learning.algorithm import DivergedError
+from headwater.ledger.optimal import Optimal
 from headwater.ledger.strategies import Share, Uniform
 
 TASK = Synthetic(test_samples=20)
 SETUP = Setup(0.2, 30, 2, None)
-FINAL = Cell("uniform", Uniform(), 0, 0.1, False)
+FINAL = TrainingRun("uniform", Uniform(), 0, 0.1, 30)
 
 
-def make(folder: Path, kept: Path | None = None) -> Experiment:
-    made = Experiment(TASK, SETUP, folder, kept)
+def make(folder: Path, setup: Setup = SETUP, task: Synthetic = TASK) -> Experiment:
+    made = Experiment(task, setup, folder, RunLog(folder / "runs.jsonl"))
     made.open()
     return made
 
 
 def content(folder: Path) -> dict[str, Any]:
-    """All files of a run but for its seconds; models by their numbers."""
+    """All that a run has learned, but for its seconds; models by their numbers."""
     found: dict[str, Any] = {}
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         name = path.relative_to(folder).as_posix()
         if path.suffix == ".pt":
             found[name] = {k: v.tolist() for k, v in torch.load(path).items()}
-        elif path.name == "result.json":
-            result = json.loads(path.read_text())
-            found[name] = {k: v for k, v in result.items() if "seconds" not in k}
+        elif path.name == "runs.jsonl":
+            outcomes = {line["id"]: line for line in RunLog(path).read("run")}
+            seconds = ("seconds", "cpu_seconds")
+            found[name] = {
+                i: {k: v for k, v in line.items() if k not in seconds}
+                for i, line in outcomes.items()
+            }
         else:
             found[name] = path.read_bytes()
     return found
 
 
-def test_a_finished_cell_is_stored_with_its_rounds_and_models_and_no_working_state(
+def test_a_finished_run_is_stored_with_its_curve_and_models_and_no_working_state(
     tmp_path: Path,
 ) -> None:
     own = make(tmp_path)
-    assert own.result(FINAL) is None
-    result = own.run(FINAL)
-    assert own.result(FINAL) == result
-    records = own.records(FINAL)
-    assert [r.round for r in records] == list(range(1, 31))
-    assert records[-1].accuracy == result.accuracy
-    names = {p.name for p in (tmp_path / "cells" / FINAL.name).iterdir()}
-    assert names == {"rounds.jsonl", "model.pt", "average.pt", "result.json"}
+    assert own.outcomes() == {}
+    outcome = own.train(FINAL)
+    assert own.outcomes() == {own.identity(FINAL): outcome}
+    assert [test.round for test in outcome.curve][-1] == 30
+    assert outcome.curve[-1].accuracy == outcome.accuracy
+    names = {p.name for p in own.working_folder(FINAL).iterdir()}
+    assert {"model.pt", "average.pt"} <= names
+    assert not names & {"state.npz", "spent.json"}
 
 
-def test_results_that_are_kept_apart_are_small_and_the_same(tmp_path: Path) -> None:
-    one, two = make(tmp_path / "one"), make(tmp_path / "two", tmp_path / "kept")
-    assert one.run(FINAL).accuracy == two.run(FINAL).accuracy
-    assert [r for r in one.records(FINAL) if r.accuracy is not None] == two.records(FINAL)
-    kept = {p.name for p in (tmp_path / "kept").rglob("*") if p.is_file()}
-    assert kept == {"settings.json", "result.json", "rounds.jsonl"}
-    assert two.result(FINAL) is not None
+def test_a_tuning_run_leaves_nothing_but_its_outcome(tmp_path: Path) -> None:
+    own = make(tmp_path)
+    tuning = replace(FINAL, tuning=True)
+    own.train(tuning)
+    assert list(own.outcomes()) == [own.identity(tuning)]
+    assert not own.working_folder(tuning).exists()
 
 
 class Stop(BaseException):
@@ -79,51 +79,48 @@ class Stop(BaseException):
 
 
 @pytest.mark.parametrize("at", [1, 13, 30])
-def test_a_cell_that_was_stopped_goes_on_and_ends_with_the_same_bits(
+def test_a_run_that_was_stopped_goes_on_and_ends_with_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
-    make(tmp_path / "whole").run(FINAL)
+    make(tmp_path / "whole").train(FINAL)
     monkeypatch.setattr(checkpoint, "_SECONDS", 0.0)
 
-    def stop(record: Record) -> None:
-        if record.round == at:
+    def stop(rounds: int) -> None:
+        if rounds == at:
             raise Stop
 
-    cut = make(tmp_path / "cut")
     with pytest.raises(Stop):
-        cut.run(FINAL, stop)
+        make(tmp_path / "cut").train(FINAL, stop)
     again: list[int] = []
-    make(tmp_path / "cut").run(FINAL, lambda record: again.append(record.round))
-    assert again == list(range(at, 31))  # the round that was cut short, and what follows
+    make(tmp_path / "cut").train(FINAL, again.append)
+    assert again[-1:] in ([30], [])
+    assert not set(again) & set(range(1, at))  # what was done is not done again
     assert content(tmp_path / "cut") == content(tmp_path / "whole")
 
 
-def test_a_disk_that_is_full_when_the_result_is_written_leaves_an_unfinished_cell(
+def test_a_disk_that_is_full_when_the_outcome_is_written_leaves_an_unfinished_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make(tmp_path / "whole").run(FINAL)
+    make(tmp_path / "whole").train(FINAL)
     full = make(tmp_path / "full")
-    write = files.replace
 
-    def fail(path: Path, data: bytes) -> None:
-        if path.name == "result.json":
-            raise OSError(errno.ENOSPC, "No space left on device", str(path))
-        write(path, data)
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "runs.jsonl")
 
     with monkeypatch.context() as patch:
-        patch.setattr(experiment, "replace", fail)
+        patch.setattr(RunLog, "append", fail)
         with pytest.raises(OSError, match="No space left"):
-            full.run(FINAL)
-    assert full.result(FINAL) is None
-    full.run(FINAL)
+            full.train(FINAL)
+    assert full.outcomes() == {}
+    full.train(FINAL)
     assert content(tmp_path / "full") == content(tmp_path / "whole")
 
 
 def test_a_folder_with_other_settings_is_refused_by_name_and_left_alone(tmp_path: Path) -> None:
     make(tmp_path)
     before = content(tmp_path)
-    with pytest.raises(InputError, match=r"other settings \(rounds: 30 there, 31 now\).*--out"):
-        Experiment(TASK, Setup(0.2, 31, 2, None), tmp_path).open()
+    with pytest.raises(InputError, match=r"other settings \(rounds: 30 there, 31 now\)"):
+        make(tmp_path, Setup(0.2, 31, 2, None))
     assert content(tmp_path) == before
     make(tmp_path)
 
@@ -132,103 +129,122 @@ def test_a_folder_with_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("mine")
     with pytest.raises(InputError, match="not empty and holds no run"):
         make(tmp_path)
-    with pytest.raises(InputError, match="choose another folder with --results"):
-        make(tmp_path / "new", tmp_path)
 
 
-@pytest.mark.parametrize("broken", ["{", "[1]", "\xff"])
-def test_settings_that_cannot_be_read_are_named(tmp_path: Path, broken: str) -> None:
-    (tmp_path / "settings.json").write_bytes(broken.encode("latin-1"))
-    with pytest.raises(InputError, match=r"settings\.json: "):
-        make(tmp_path)
+def test_divergence_ends_a_final_run_and_scores_nothing_in_tuning(tmp_path: Path) -> None:
+    own = make(tmp_path)
+    final = TrainingRun("uniform", Uniform(), 0, 3e38, 30)
+    with pytest.raises(DivergedError, match=r"uniform, seed 0, .*: the run diverged in round"):
+        own.train(final)
+    outcome = own.train(replace(final, tuning=True))
+    assert outcome.accuracy == 0
+    assert outcome.diverged is not None
+    assert own.identity(final) not in own.outcomes()
 
 
-def test_divergence_ends_a_final_cell_and_scores_nothing_in_tuning(tmp_path: Path) -> None:
-    own = Experiment(TASK, SETUP, tmp_path)
-    final = Cell("uniform", Uniform(), 0, 3e38, False)
-    with pytest.raises(DivergedError, match="uniform, seed 0: the run diverged in round"):
-        own.run(final)
-    result = own.run(Cell("uniform", Uniform(), 0, 3e38, True))
-    assert result.accuracy == 0
-    assert result.diverged is not None
-    assert own.result(final) is None
+# ---------------------------------------------------------------- what a run's identity knows
 
 
-def test_cells_in_processes_give_the_bits_of_cells_one_after_the_other(tmp_path: Path) -> None:
-    cells = [
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(FINAL, learning_rate=0.1 + 1e-8),
+        replace(FINAL, seed=1),
+        replace(FINAL, tuning=True),
+        replace(FINAL, rounds=29),
+        replace(FINAL, strategy=Share(0.2)),
+    ],
+)
+def test_runs_that_differ_in_any_digit_are_different(tmp_path: Path, other: TrainingRun) -> None:
+    own = make(tmp_path)
+    assert own.identity(other) != own.identity(FINAL)
+
+
+def test_the_same_label_with_another_ratio_is_another_run(tmp_path: Path) -> None:
+    own = make(tmp_path)
+    small, large = (TrainingRun("optimal", Optimal(r), 0, 0.1, 30) for r in (0.01, 100.0))
+    first = own.train_all([small], processes=1)
+    second = own.train_all([large], processes=1)
+    shares = [o.historical_share for o in (*first.values(), *second.values())]
+    assert shares[0] > 0.9
+    assert shares[1] < 0.3
+
+
+def test_other_data_another_task_and_other_versions_are_other_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = make(tmp_path / "a").identity(FINAL)
+    assert make(tmp_path / "b", task=Synthetic(test_samples=21)).identity(FINAL) != own
+    assert make(tmp_path / "c", task=Synthetic(test_samples=20, spread=0.2)).identity(FINAL) != own
+    monkeypatch.setattr("headwater.experiments.experiment.versions", lambda: {"torch": "1.0"})
+    assert make(tmp_path / "d").identity(FINAL) != own
+
+
+def test_the_place_of_the_data_does_not_matter(tmp_path: Path) -> None:
+    assert make(tmp_path / "a").identity(FINAL) == make(tmp_path / "b").identity(FINAL)
+
+
+# ---------------------------------------------------------------- many runs
+
+
+def test_runs_in_processes_give_the_bits_of_runs_one_after_the_other(tmp_path: Path) -> None:
+    runs = [
         FINAL,
-        Cell("half", Share(0.5), 1, 0.03, False),
-        Cell("half", Share(0.5), 1, 0.1, True),
+        TrainingRun("half", Share(0.5), 1, 0.03, 30),
+        TrainingRun("half", Share(0.5), 1, 0.1, 30, tuning=True),
     ]
     one, two = make(tmp_path / "one"), make(tmp_path / "two")
-    for cell in cells:
-        one.run(cell)
-    seen: list[str] = []
-    results = run_cells(
-        two, cells, lambda _, done: seen.extend(cell.name for cell, _ in done), processes=2
+    for run in runs:
+        one.train(run)
+    seen: list[int] = []
+    found = two.train_all(
+        runs, lambda _, done: seen.extend(place for place, _ in done), processes=2
     )
     assert content(tmp_path / "one") == content(tmp_path / "two")
-    assert [r.accuracy for r in results] == [r.accuracy for c in cells if (r := one.result(c))]
-    assert sorted(seen) == sorted(cell.name for cell in cells)
-    assert run_cells(two, cells) == results  # nothing is run again, seconds included
+    assert sorted(seen) == [0, 1, 2]
+    again = two.train_all(runs)
+    assert again == found  # nothing is run again, seconds included
 
 
-def test_a_cell_that_fails_stops_the_others_at_once(tmp_path: Path) -> None:
-    own = Experiment(TASK, Setup(0.2, 1_000_000, 2, None), tmp_path)  # would take hours
-    bad, good = Cell("bad", Uniform(), 0, 3e38, False), Cell("good", Uniform(), 0, 0.1, False)
-    with pytest.raises(DivergedError, match="bad, seed 0"):
-        run_cells(own, [good, bad], processes=2)
-    assert own.result(good) is None
-
-
-def test_only_one_run_at_a_time_in_a_folder(tmp_path: Path) -> None:
-    refused = pytest.raises(InputError, match="another run is at work")
-    with alone(tmp_path / "a"), alone(tmp_path / "b"), refused, alone(tmp_path / "a"):
-        pass
-    with alone(tmp_path / "a"):
-        pass
-
-
-def result(accuracy: float, loss: float = 1.0) -> Result:
-    return Result(accuracy, loss, accuracy, 0.2, 10.0, 0.1, 5, 1.0, 1.0, "here")
-
-
-def test_the_best_rate_has_the_best_mean_accuracy_then_the_smallest_loss() -> None:
-    def tuned(rate: float, seed: int, accuracy: float, loss: float) -> tuple[Cell, Result]:
-        return Cell("u", Uniform(), seed, rate, True), result(accuracy, loss)
-
-    assert (
-        best_rate(
-            [
-                tuned(0.1, 0, 0.9, 1),
-                tuned(0.1, 1, 0.5, 1),
-                tuned(0.01, 0, 0.8, 1),
-                tuned(0.01, 1, 0.7, 1),
-            ]
-        )
-        == 0.01
+def test_a_run_that_fails_stops_the_others_at_once(tmp_path: Path) -> None:
+    own = make(tmp_path, Setup(0.2, 1_000_000, 2, None))  # would take hours
+    bad, good = (
+        TrainingRun(n, Uniform(), 0, r, 1_000_000) for n, r in (("bad", 3e38), ("ok", 0.1))
     )
-    assert best_rate([tuned(0.1, 0, 0.5, 2.0), tuned(0.01, 0, 0.5, 1.0)]) == 0.01
-    with pytest.raises(DivergedError, match="every learning rate"):
-        best_rate([tuned(0.1, 0, 0.0, np.inf)])
+    with pytest.raises(DivergedError, match="bad, seed 0"):
+        own.train_all([good, bad], processes=2)
+    assert own.outcomes() == {}
 
 
-def test_intervals_are_students() -> None:
-    values = [0.61, 0.64, 0.6]
-    low, high = stats.t.interval(0.95, 2, np.mean(values), stats.sem(values))
-    found = Interval.of(values)
-    assert found.ci95 is not None
-    assert (found.mean - found.ci95, found.mean + found.ci95) == pytest.approx((low, high))
-    assert str(Interval(0.6123, None)) == "61.2"
-    assert str(Row.of("u", 0.1, [result(0.5), result(0.5)]).accuracy) == "50.0 ± 0.0"
+# ---------------------------------------------------------------- outcomes and times
 
 
-def test_a_stopwatch_adds_up_over_its_starts(tmp_path: Path) -> None:
-    (tmp_path / "spent.json").write_text("[100.0, 50.0]")
-    watch = Stopwatch(tmp_path / "spent.json")
-    assert watch.seconds >= 100
-    assert watch.cpu_seconds >= 50
-    watch.note()
-    wall, cpu = json.loads((tmp_path / "spent.json").read_text())
+def test_late_accuracy_is_the_mean_of_the_last_tenth_of_the_tests() -> None:
+    curve = tuple(CurvePoint(round, round / 100, 1.0) for round in range(1, 21))
+    outcome = Outcome(0.2, 1.0, 0.2, 0.2, 10.0, 0.1, 5, 1.0, 1.0, "here", curve=curve)
+    assert outcome.late_accuracy == pytest.approx((0.19 + 0.20) / 2)
+    assert replace(outcome, curve=()).late_accuracy == 0.2
+    assert replace(outcome, curve=curve[:5]).late_accuracy == pytest.approx(0.05)
+
+
+def test_an_outcome_is_stored_as_plain_json_and_comes_back() -> None:
+    curve = (CurvePoint(1, 0.5, None),)
+    diverged = Outcome(0.0, None, 0.0, 0.0, 0.0, 0.0, 0, 1.0, 1.0, "x", "it diverged", curve)
+    text = json.dumps(diverged.as_json(), allow_nan=False)
+    assert Outcome.of_json(json.loads(text)) == diverged
+    with pytest.raises(InputError, match="lacks something"):
+        Outcome.of_json({"accuracy": 0.5})
+
+
+def test_time_spent_adds_up_over_its_starts_and_survives_a_damaged_note(tmp_path: Path) -> None:
+    file = tmp_path / "spent.json"
+    file.write_text("[100.0, 50.0]")
+    spent = TimeSpent(file)
+    assert spent.seconds >= 100
+    assert spent.cpu_seconds >= 50
+    spent.note()
+    wall, cpu = json.loads(file.read_text())
     assert wall >= 100
     assert cpu >= 50
+    file.write_text("[1")
+    assert TimeSpent(file).seconds < 1

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
 
 from headwater import __version__
 from headwater.errors import InputError
+from headwater.interrupts import Interrupted, stop_at_once
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     invoke_without_command=True,
 )
@@ -31,34 +32,52 @@ def commands(
 
 
 def main() -> None:
-    """Run a command; a user's mistake is one clear line and exit code 2, never a traceback."""
+    """Run a command; what a user can mend is one clear line and exit code 2, never a traceback."""
+    stop_at_once()
     try:
         app()
+    except Interrupted as stop:
+        where = " ".join(getattr(stop, "__notes__", []))
+        _say(f"stopped {where or 'before round 1'}; the same command goes on")
+        sys.exit(stop.code)
     except InputError as error:
         _fail(str(error))
+    except BrokenPipeError:
+        # who read our output has gone; nothing may be written on the way out either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except OSError as error:
-        if error.errno not in (
-            errno.ENOSPC,
-            errno.EDQUOT,
-            errno.EFBIG,
-            errno.EACCES,
-            errno.EROFS,
-            errno.ENOTDIR,
-        ):
+        if error.errno is None:
             raise
-        _fail(
-            f"{error.filename or 'a file'}: {error.strerror}; what was finished is kept, mend it "
-            "and run the "
-            "same command again"
-        )
+        _fail(_about_file(error))
+    except (MemoryError, RuntimeError) as error:
+        if not _is_out_of_memory(error):
+            raise
+        _fail(f"out of memory ({error}); what is finished is kept: free some, or use fewer cores")
 
 
-def _fail(message: str) -> None:
-    Console(stderr=True, highlight=False, soft_wrap=True).print(
-        f"[bold red]error:[/] {_plain(message)}"
-    )
+def _about_file(error: OSError) -> str:
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        advice = "raise the limit (ulimit -n) or use fewer cores, and run the same command again"
+    elif error.errno in (errno.ENOMEM, errno.EAGAIN):
+        advice = "free some memory or use fewer cores, and run the same command again"
+    else:
+        advice = "what was finished is kept, mend it and run the same command again"
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror}; {advice}"
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Whether Python or PyTorch, which has no error of its own for it, found no memory."""
+    words = ("not enough memory", "out of memory", "Cannot allocate memory")
+    return isinstance(error, MemoryError) or any(word in str(error) for word in words)
+
+
+def _fail(message: str) -> NoReturn:
+    _say(message, "[bold red]error:[/] ")
     sys.exit(2)
 
 
-def _plain(message: str) -> str:
-    return message.replace("[", r"\[")
+def _say(message: str, before: str = "") -> None:
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print(before + message.replace("[", r"\["))

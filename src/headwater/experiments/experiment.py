@@ -10,26 +10,25 @@ from __future__ import annotations
 import platform
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import Field, asdict, dataclass, fields, is_dataclass
 from functools import cached_property
-from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from headwater import __version__
 from headwater.experiments.many_cores import Progress, Watch, each_in_a_process
 from headwater.experiments.run_folder import settle
 from headwater.experiments.run_log import RunLog
 from headwater.experiments.tasks.task import Task
 from headwater.experiments.time_spent import TimeSpent
-from headwater.experiments.training_run import Outcome, Setup, Test, TrainingRun
+from headwater.experiments.training_run import CurvePoint, Outcome, Setup, TrainingRun
 from headwater.files import replace, sweep
 from headwater.learning.algorithm import DivergedError, Record
 from headwater.learning.evaluation import evaluate
 from headwater.learning.federation import Federation
+from headwater.learning.identity import digest, versions
 from headwater.learning.simulation import Run, simulate
 
 
@@ -61,8 +60,8 @@ class Experiment:
     @cached_property
     def shared(self) -> dict[str, object]:
         """What decides all runs alike: settings, every value of the data, and versions."""
-        versions = {"headwater": __version__, "torch": torch.__version__, "numpy": np.__version__}
-        return {**self.settings, "tests": self.task.defaults.tests, "data": self._data(), **versions}
+        tests, data = self.task.defaults.tests, self._source()
+        return {**self.settings, "tests": tests, "data": data, **versions()}
 
     def identity(self, run: TrainingRun) -> str:
         """The name of a run in the log: the same only if all that decides its outcome is."""
@@ -168,16 +167,14 @@ class Experiment:
         split = self.task.split(self.setup.historical, run.rounds, run.seed)
         return split.tuning if run.tuning else split.final
 
-    def _data(self) -> str:
-        """A name for all data: the first seed's split has every sample of the task."""
-        final = self.task.split(self.setup.historical, self.setup.rounds, 0).final
-        digest = blake2b(digest_size=8)
-        for part in (final.train, final.test):
-            if part is not None:
-                for values in (part.x, part.y):
-                    digest.update(np.ascontiguousarray(values.numpy()).data)
-                digest.update(np.ascontiguousarray(part.offsets).data)
-        return digest.hexdigest()
+    def _source(self) -> str:
+        """A name for task, data and model: the first seed's split has every sample of the task."""
+        task = self.task
+        final = task.split(self.setup.historical, self.setup.rounds, 0).final
+        # where the data lie does not matter, only what they are
+        known: tuple[Field[object], ...] = fields(task) if is_dataclass(task) else ()
+        settings = [getattr(task, f.name) for f in known if f.name != "data_dir"]
+        return digest(type(task), settings, final.train, final.test, task.model(0))
 
 
 def machine() -> str:
@@ -195,7 +192,7 @@ def _outcome(run: Run, federation: Federation, spent: TimeSpent) -> Outcome:
     assert federation.test is not None
     average = float(np.nanmean(evaluate(run.average, federation.test).accuracy))
     tested = [r for r in run.history if r.accuracy is not None]
-    curve = tuple(Test(r.round, float(r.accuracy or 0.0), r.loss) for r in tested)
+    curve = tuple(CurvePoint(r.round, float(r.accuracy or 0.0), r.loss) for r in tested)
     ledger = run.ledger
     return Outcome(
         curve[-1].accuracy,

@@ -85,7 +85,5 @@ class Line:
     def minus(self, other: Line) -> Interval | None:
         """Difference in late accuracy, seed by seed; None if they share no seed."""
         common = sorted(set(self.outcomes) & set(other.outcomes))
-        gaps = [
-            self.outcomes[s].late_accuracy - other.outcomes[s].late_accuracy for s in common
-        ]
+        gaps = [self.outcomes[s].late_accuracy - other.outcomes[s].late_accuracy for s in common]
         return Interval.of(gaps) if gaps else None

@@ -40,7 +40,9 @@ class RunLog:
 
     def append(self, kind: str, content: Mapping[str, object]) -> None:
         """Write a line; when this returns, it is on the disk."""
-        line = json.dumps(_checked({"kind": kind, **content}), allow_nan=False)
+        # once through JSON: numbers as names become words, which are sorted in another order
+        plain = json.loads(json.dumps({"kind": kind, **content}, allow_nan=False))
+        line = json.dumps(_checked(plain))
         new = not self.file.exists()
         self.file.parent.mkdir(parents=True, exist_ok=True)
         with open(self.file, "a+b") as file:
@@ -80,7 +82,7 @@ class RunLog:
 
 def _checked(content: dict[str, object]) -> dict[str, object]:
     """The content with the checksum of everything else in it."""
-    text = json.dumps(content, sort_keys=True, allow_nan=False)
+    text = json.dumps(content, sort_keys=True)
     return {**content, "check": sha256(text.encode()).hexdigest()[:12]}
 
 

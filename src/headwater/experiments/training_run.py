@@ -73,10 +73,8 @@ class TrainingRun:
         return f"{kind}{self.label}, seed {self.seed}, learning rate {self.learning_rate:.4g}"
 
 
-class Test(NamedTuple):
+class CurvePoint(NamedTuple):
     """How good the model was after a round; accuracy and loss are means over clients."""
-
-    __test__ = False  # not one of pytest's
 
     round: int
     accuracy: float
@@ -113,10 +111,10 @@ class Outcome:
     cpu_seconds: float
     machine: str
     diverged: str | None = None
-    curve: tuple[Test, ...] = ()
+    curve: tuple[CurvePoint, ...] = ()
 
     @property
-    def late_tests(self) -> tuple[Test, ...]:
+    def late_tests(self) -> tuple[CurvePoint, ...]:
         """The last tenth of the tests, at least one where there are any."""
         return self.curve[-math.ceil(len(self.curve) / 10) :] if self.curve else ()
 
@@ -136,7 +134,7 @@ class Outcome:
         """The reverse of :meth:`as_json`; what else is stored is left aside."""
         try:
             known = {f.name: stored[f.name] for f in fields(cls) if f.name in stored}
-            return cls(**{**known, "curve": tuple(Test(*t) for t in stored.get("curve", ()))})
+            return cls(**{**known, "curve": tuple(CurvePoint(*t) for t in stored.get("curve", ()))})
         except TypeError as error:
             raise InputError(f"a stored run lacks something ({error})") from error
 

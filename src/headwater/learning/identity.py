@@ -31,7 +31,8 @@ from headwater.errors import InputError
 _ATOMS = (type(None), bool, int, float, complex, str, bytes, type(...), range, PurePath)
 _TORCH_ATOMS = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 _PIECE = 1 << 24  # bytes of a tensor that are brought into one piece at a time
-_PASSING = {"_compiled_call_impl", "_is_full_backward_hook"}  # of a module; they change no result
+# of a module; they change no result
+_PASSING = {"_compiled_call_impl", "_is_full_backward_hook", "_flat_weight_refs"}
 
 
 class UnidentifiedError(InputError):

@@ -96,6 +96,7 @@ def _apart(heights: Sequence[float], gap: float) -> Floats:
 
 
 def save_picture(picture: Figure, path: Path) -> None:
+    """Write a picture as a whole or not at all."""
     buffer = BytesIO()
     picture.savefig(buffer, format="png")
     replace(path, buffer.getvalue())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from headwater.errors import InputError
@@ -78,7 +79,7 @@ def _gaps(tables: Sequence[Table]) -> str:
 
     rules = [name for name in _RULES if any(name in table.lines for table in tables)]
     columns: Columns[Table] = {"behind the grid's best": place}
-    columns = {**columns, **{name: lambda t, name=name: gap(name, t) for name in rules}}
+    columns = {**columns, **{name: partial(gap, name) for name in rules}}
     return markdown_table(columns, tables)
 
 
@@ -95,7 +96,7 @@ def _glance(tables: Sequence[Table]) -> str:
 
     columns: Columns[Table] = {
         "accuracy % (the paper's)": place,
-        **{name: lambda t, name=name: both(name, t) for name in PAPER_COLUMNS},
+        **{name: partial(both, name) for name in PAPER_COLUMNS},
         "p_hist of Ours": share,
     }
     return markdown_table(columns, tables)
@@ -104,7 +105,7 @@ def _glance(tables: Sequence[Table]) -> str:
 def _coverage(tables: Sequence[Table]) -> str:
     """What the page rests on."""
 
-    def state(dataset: str, fraction: float) -> str:
+    def state(fraction: float, dataset: str) -> str:
         own = [t for t in tables if (t.task, t.setup.historical) == (dataset, fraction)]
         if not own:
             return "not run"
@@ -116,6 +117,6 @@ def _coverage(tables: Sequence[Table]) -> str:
 
     columns: Columns[str] = {
         "runs finished": name,
-        **{f"{100 * f:g} %": lambda d, f=f: state(d, f) for f in FRACTIONS},
+        **{f"{100 * f:g} %": partial(state, f) for f in FRACTIONS},
     }
     return markdown_table(columns, list(DATASETS))

@@ -21,7 +21,7 @@ _COLUMNS: Columns[Line] = {
     "Accuracy %": lambda line: str(line.accuracy),
     "Late tests %": lambda line: str(line.late_accuracy),
     "Averaged %": lambda line: str(line.average_accuracy),
-    "Hist. share": lambda line: f"{line.mean('historical_share'):.2f}",
+    "p_hist": lambda line: f"{line.mean('historical_share'):.2f}",
     "N_eff": lambda line: f"{line.mean('effective_samples'):.0f}",
     "Noise": lambda line: f"{line.mean('variability'):.3g}",
 }
@@ -32,7 +32,9 @@ def report(table: Table, folder: Path, as_json: bool) -> None:
     text = json.dumps(summary(table), indent=2)
     replace(folder / "results.json", text.encode())
     picture = folder / "accuracy.png"
-    draw_accuracy({n: list(e.outcomes.values()) for n, e in table.lines.items()}, title(table), picture)
+    draw_accuracy(
+        {n: list(e.outcomes.values()) for n, e in table.lines.items()}, title(table), picture
+    )
     if as_json:
         sys.stdout.write(text + "\n")
         return

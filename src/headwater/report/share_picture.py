@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from headwater.experiments.paper.claims import place
@@ -50,9 +51,9 @@ def _panel(axes: Axes, table: Table) -> None:
     plain(axes)
 
 
-def _legend(panels: Sequence[Axes]) -> tuple[list[object], list[str]]:
+def _legend(panels: Sequence[Axes]) -> tuple[list[Artist], list[str]]:
     """Every name once, from whichever panel has it."""
-    found: dict[str, object] = {}
+    found: dict[str, Artist] = {}
     for axes in panels:
         handles, labels = axes.get_legend_handles_labels()
         found |= dict(zip(labels, handles, strict=True))

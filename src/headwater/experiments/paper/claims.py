@@ -113,7 +113,7 @@ def historical_gap_shrinks(tables: Sequence[Table]) -> list[Finding]:
 
 
 def uniform_gap_rises_and_falls(tables: Sequence[Table]) -> list[Finding]:
-    """The gap between Uniform and the best of the grid first grows, then shrinks, as N_hist/N grows."""
+    """The gap between Uniform and the best of the grid first grows, then shrinks with N_hist/N."""
     return _over_fractions(tables, "Uniform", lambda a, b, c: (b - a, b - c))
 
 
