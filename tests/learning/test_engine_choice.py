@@ -10,8 +10,17 @@ from small_models import KINDS, Kind
 from torch import nn
 
 import headwater as hw
-from headwater.learning.engines import Batched, Fused, Lockstep, Loop, Sequential, Workers, choose
-from headwater.learning.engines.choice import operations
+from headwater.learning.engines import (
+    Batched,
+    Fused,
+    Lockstep,
+    Loop,
+    OneThread,
+    Sequential,
+    Workers,
+    choose,
+)
+from headwater.learning.engines.operations import operations
 from headwater.ledger.orders import LocalWork
 
 
@@ -20,6 +29,10 @@ def work_of(clients=3, steps=1):
     return LocalWork(steps).orders(
         hw.Ledger.of(counts, hw.Once(), hw.Keep(), hw.Uniform(), rounds=1).round(1)
     )
+
+
+def kind_of(engine):
+    return type(engine.inside if isinstance(engine, OneThread) else engine)
 
 
 def dropping():
@@ -55,7 +68,7 @@ def wide():
 )
 def test_the_work_decides(kind, clients, steps, engine):
     with closing(choose(kind.problem(torch.float32), work_of(clients, steps))) as chosen:
-        assert type(chosen) is engine
+        assert kind_of(chosen) is engine
 
 
 @pytest.mark.parametrize(
@@ -70,7 +83,7 @@ def test_the_work_decides(kind, clients, steps, engine):
 )
 def test_an_engine_can_be_forced(name, engine):
     with closing(choose(KINDS["linear"].problem(), work_of(), name)) as chosen:
-        assert type(chosen) is engine
+        assert kind_of(chosen) is engine
 
 
 def test_an_unknown_engine_is_refused_with_those_that_exist():
@@ -99,7 +112,7 @@ def test_lockstep_is_refused_where_it_would_be_wrong(kind):
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_workers_can_be_forced(count):
     with closing(choose(KINDS["linear"].problem(), work_of(), workers=count)) as chosen:
-        assert type(chosen) is Workers
+        assert kind_of(chosen) is Workers
         assert len(chosen._processes) == count
 
 
@@ -113,30 +126,30 @@ def test_a_small_round_stays_in_this_process_and_a_large_one_is_spread_over_the_
     monkeypatch.setattr("headwater.learning.engines.choice.cores", lambda: 3)
     problem, orders = Kind(wide).problem(torch.float32), work_of(steps=2)
     with closing(choose(problem, orders)) as small:
-        assert type(small) is Sequential
+        assert kind_of(small) is Sequential
     monkeypatch.setattr(
         "headwater.learning.engines.choice._WORTH_A_PROCESS",
         operations(problem) * orders.samples.size,
     )
     with closing(choose(problem, orders)) as large:
-        assert type(large) is Workers
+        assert kind_of(large) is Workers
         assert len(large._processes) == 3
     with closing(choose(problem, orders, workers=0)) as none:
-        assert type(none) is Sequential
+        assert kind_of(none) is Sequential
     with closing(choose(problem, orders, "loop")) as specification:
-        assert type(specification) is Loop
+        assert kind_of(specification) is Loop
     with closing(choose(problem, work_of(clients=1, steps=2))) as lonely:
-        assert type(lonely) is Sequential
+        assert kind_of(lonely) is Sequential
     monkeypatch.setattr("headwater.learning.engines.choice.cores", lambda: 1)
     with closing(choose(problem, orders)) as single:
-        assert type(single) is Sequential
+        assert kind_of(single) is Sequential
 
 
 def test_a_system_without_fork_works_in_one_process(monkeypatch):
     monkeypatch.setattr("headwater.learning.engines.choice.can_fork", lambda: False)
     monkeypatch.setattr("headwater.learning.engines.choice._WORTH_A_PROCESS", 0)
     with closing(choose(KINDS["network"].problem(), work_of(steps=2))) as chosen:
-        assert type(chosen) is Lockstep
+        assert kind_of(chosen) is Lockstep
     with pytest.raises(hw.InputError, match="workers=0"):
         choose(KINDS["network"].problem(), work_of(steps=2), workers=2)
 
@@ -145,3 +158,52 @@ def test_operations_of_a_pass_are_counted():
     """A linear layer n → m costs 2·n·m forward, and twice that backward."""
     problem = Kind(lambda: nn.Linear(5, 4, bias=False)).problem()
     assert operations(problem) == 3 * 2 * 5 * 4
+
+
+def huge():
+    return nn.Sequential(nn.Linear(5, 5000), nn.ReLU(), nn.Linear(5000, 5000), nn.Linear(5000, 4))
+
+
+@pytest.mark.parametrize(
+    ("model", "clients", "steps", "one"),
+    [(wide, 3, 1, True), (wide, 3, 5, True), (huge, 3, 1, False), (huge, 1, 2, False)],
+)
+def test_small_passes_get_one_thread_and_large_ones_the_callers(model, clients, steps, one):
+    problem = Kind(model).problem(torch.float32)
+    with closing(choose(problem, work_of(clients, steps), "sequential", workers=0)) as chosen:
+        assert isinstance(chosen, OneThread) is one
+
+
+class Noting:
+    """An engine that notes how many threads it has."""
+
+    def __init__(self, fails=False):
+        self.threads, self.closed, self.fails = [], False, fails
+
+    def moves(self, parameters, orders, learning_rate):
+        self.threads.append(torch.get_num_threads())
+        if self.fails:
+            raise ArithmeticError
+        return parameters
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_caller_gets_the_threads_back(fails):
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    noting = Noting(fails)
+    try:
+        with closing(OneThread(noting)) as engine:
+            if fails:
+                with pytest.raises(ArithmeticError):
+                    engine.moves(torch.zeros(1), work_of(), 0.1)
+            else:
+                assert torch.equal(engine.moves(torch.ones(1), work_of(), 0.1), torch.ones(1))
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+    assert noting.threads == [1]
+    assert noting.closed

@@ -10,6 +10,17 @@ from headwater.learning.engines.fused import Fused
 from headwater.learning.engines.lockstep import Lockstep
 from headwater.learning.engines.loop import Loop
 from headwater.learning.engines.sequential import Sequential
+from headwater.learning.engines.threads import OneThread
 from headwater.learning.engines.workers import Workers
 
-__all__ = ["Batched", "Engine", "Fused", "Lockstep", "Loop", "Sequential", "Workers", "choose"]
+__all__ = [
+    "Batched",
+    "Engine",
+    "Fused",
+    "Lockstep",
+    "Loop",
+    "OneThread",
+    "Sequential",
+    "Workers",
+    "choose",
+]

@@ -5,16 +5,15 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 
-import torch
-from torch.utils.flop_counter import FlopCounterMode
-
 from headwater.errors import InputError
 from headwater.learning.engines.batched import Batched
 from headwater.learning.engines.engine import Engine
 from headwater.learning.engines.fused import Fused
 from headwater.learning.engines.lockstep import Lockstep
 from headwater.learning.engines.loop import Loop
+from headwater.learning.engines.operations import operations
 from headwater.learning.engines.sequential import Sequential
+from headwater.learning.engines.threads import OneThread, one_thread_is_enough
 from headwater.learning.engines.workers import Workers
 from headwater.learning.problem import Problem
 from headwater.ledger.orders import Orders
@@ -58,7 +57,10 @@ def choose(
     _check_workers(workers)
     make = KINDS[kind] if kind else _best(problem, orders)
     count = _processes(problem, orders, make) if workers is None else workers
-    return Workers(problem, make, count) if count > 0 else make(problem)
+    if count > 0:
+        return Workers(problem, make, count)
+    engine = make(problem)
+    return OneThread(engine) if one_thread_is_enough(problem, orders) else engine
 
 
 def _best(problem: Problem, orders: Orders) -> MakeEngine:
@@ -109,14 +111,6 @@ def _can_batch(problem: Problem, orders: Orders) -> bool:
     except RuntimeError:
         return False
     return True
-
-
-def operations(problem: Problem) -> float:
-    """Floating-point operations of a forward and backward pass with one sample, about."""
-    counter = FlopCounterMode(display=False)
-    with torch.no_grad(), torch.random.fork_rng(devices=[]), counter:
-        problem.model(problem.x[:1])
-    return 3.0 * max(counter.get_total_flops(), 2 * problem.size)
 
 
 def _check_kind(kind: str | None, problem: Problem, orders: Orders) -> None:
