@@ -26,7 +26,6 @@ from .ledger.conformance import check_arrivals as check_arrivals
 from .ledger.conformance import check_memory as check_memory
 from .ledger.conformance import check_strategy as check_strategy
 from .ledger.holdings import Holdings as Holdings
-from .ledger.holdings import unroll as unroll
 from .ledger.ledger import Ledger as Ledger
 from .ledger.memory import Fifo as Fifo
 from .ledger.memory import Keep as Keep
@@ -44,6 +43,7 @@ from .ledger.strategies import Share as Share
 from .ledger.strategies import Strategy as Strategy
 from .ledger.strategies import Uniform as Uniform
 from .ledger.target import Target as Target
+from .ledger.unrolling import unroll as unroll
 from .planner import Constants as Constants
 from .planner import bound as bound
 from .planner import optimal_importance as optimal_importance

@@ -18,10 +18,14 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
 
+# The constants of SplitMix64: the golden ratio's fraction, two odd multipliers, and the shifts.
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX2 = np.uint64(0x94D049BB133111EB)
-_S30, _S27, _S31, _S11 = (np.uint64(k) for k in (30, 27, 31, 11))
+_S30 = np.uint64(30)
+_S27 = np.uint64(27)
+_S31 = np.uint64(31)
+_S11 = np.uint64(11)  # keeps the upper 53 bits of 64: as many as a float64 has
 
 
 class Purpose(IntEnum):
@@ -38,18 +42,20 @@ class Purpose(IntEnum):
 
 
 def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Spread every bit of the input over all bits of the output, reversibly."""
     z = (z ^ (z >> _S30)) * _MIX1
     z = (z ^ (z >> _S27)) * _MIX2
     return z ^ (z >> _S31)
 
 
 def key(seed: int, purpose: Purpose, *coordinates: int | Integers) -> NDArray[np.uint64]:
-    """64 bits for each place of the broadcast coordinates.
+    """Hash to 64 bits for each place of the broadcast coordinates.
 
-    Scalars first, arrays last: the scalars' part is then hashed once and not once a place.
+    Scalars first, arrays last: the scalars' part is then hashed once and not for every place.
 
-    >>> int(key(0, Purpose.BATCH, 3)) == int(key(0, Purpose.BATCH, np.array([2, 3]))[1])
-    True
+    Example:
+        >>> int(key(0, Purpose.BATCH, 3)) == int(key(0, Purpose.BATCH, np.array([2, 3]))[1])
+        True
     """
     with np.errstate(over="ignore"):  # arithmetic modulo 2^64 is meant
         state = _mix(np.asarray(seed % 2**64, np.uint64) + _GOLDEN * np.uint64(purpose))
@@ -59,14 +65,20 @@ def key(seed: int, purpose: Purpose, *coordinates: int | Integers) -> NDArray[np
 
 
 def uniform(seed: int, purpose: Purpose, *coordinates: int | Integers) -> Floats:
-    """Uniform numbers in [0, 1), one for each place of the broadcast coordinates.
+    """Draw uniform numbers in [0, 1), one for each place of the broadcast coordinates.
 
-    >>> uniform(7, Purpose.MEMORY, 0, np.arange(3)).round(4)
-    array([0.9081, 0.9937, 0.1702])
+    Example:
+        >>> uniform(7, Purpose.MEMORY, 0, np.arange(3)).round(4)
+        array([0.9081, 0.9937, 0.1702])
     """
     return (key(seed, purpose, *coordinates) >> _S11).astype(np.float64) * 2.0**-53
 
 
 def below(bound: int | Integers, draw: Floats) -> NDArray[np.int64]:
-    """Uniform integers in [0, bound) made from uniform numbers in [0, 1)."""
+    """Turn uniform numbers in [0, 1) into uniform whole numbers in [0, bound).
+
+    Example:
+        >>> below(6, np.array([0.0, 0.5, 0.99]))
+        array([0, 3, 5])
+    """
     return (draw * np.asarray(bound)).astype(np.int64)

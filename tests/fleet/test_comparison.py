@@ -87,7 +87,7 @@ def test_is_what_the_ledger_of_the_strategy_says(name):
     assert sharp.noise == pytest.approx(
         (run.variability / 5) ** 0.5, abs=1e-9
     )  # c1 = σ0·D·√5 with 5 fresh clients
-    each = run.holdings.samples
+    each = run.holdings.collected
     fresh = ~run.holdings.historical
     assert papers.total == pytest.approx(
         bound(run.importance, each, fresh, c1=1.0, c2=0.3), rel=1e-9

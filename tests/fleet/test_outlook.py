@@ -7,7 +7,7 @@ import headwater.fleet.outlook as outlook_module
 from headwater import Constant, Fifo, Keep, Ledger, Once, Poisson, Uniform, unroll
 from headwater.fleet import Fleet, Outlook
 from headwater.fleet.fleet import Kind
-from headwater.ledger.optimal import client_noise
+from headwater.ledger.client_terms import client_noise
 
 KINDS = [
     Kind("server", 500, False),
@@ -30,7 +30,7 @@ def test_is_that_of_every_single_client(rounds):
     outlook = Outlook.of(Fleet.of(KINDS), rounds)
     holdings = every_client(KINDS, rounds)
     repeat = outlook.count.astype(int)
-    assert np.repeat(outlook.samples, repeat).tolist() == holdings.samples.tolist()
+    assert np.repeat(outlook.samples, repeat).tolist() == holdings.collected.tolist()
     assert np.repeat(outlook.fresh, repeat).tolist() == (~holdings.historical).tolist()
     np.testing.assert_allclose(
         np.repeat(outlook.noise, repeat), client_noise(holdings), rtol=1e-12, atol=1e-15

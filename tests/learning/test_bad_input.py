@@ -171,7 +171,6 @@ CASES = {
     "learning rate nan": (r"learning_rate.*got nan", lambda: run(learning_rate=NAN)),
     "learning rate a word": (r"learning_rate", lambda: run(learning_rate="fast")),
     "schedule that ends": (r"learning_rate.*round 3", lambda: run(learning_rate=lambda t: 3.0 - t)),
-    "window in a window": (r"Window", lambda: hw.Window(2, 6, hw.Window(1, 2))),
     "participation 0": (r"participation", lambda: run(participation=0)),
     "participation negative": (r"participation", lambda: run(participation=-0.5)),
     "participation of two and a half": (r"participation", lambda: run(participation=2.5)),

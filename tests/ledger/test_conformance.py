@@ -235,7 +235,7 @@ class Broken:
         (Broken.NoCapacity, "capacity"),
         (Broken.Forgetful, "slot of its own"),
         (Broken.Fractions, "whole numbers"),
-        (Broken.Short, "one number a sample"),
+        (Broken.Short, "one number per sample"),
         (Broken.Lists, "an array; got a list"),
         (Broken.GlobalDice, "second time"),
         (Broken.OneGenerator, "who else is there"),
@@ -312,7 +312,7 @@ def spoils(holdings):
     [
         (strategy(lambda h: np.full(len(h.enter), np.nan)), "finite"),
         (strategy(lambda h: np.linspace(-1, 1, len(h.enter))), "at least 0"),
-        (strategy(lambda h: np.ones(3)), "one weight a sample"),
+        (strategy(lambda h: np.ones(3)), "one weight per sample"),
         (strategy(lambda h: np.ones(len(h.enter), int)), "floating-point"),
         (strategy(lambda h: np.zeros(len(h.enter))), "all weights are zero"),
         (strategy(lambda h: lambda t: np.full(len(h.enter), float(t != 3))), "round 3"),

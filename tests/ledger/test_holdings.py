@@ -3,7 +3,7 @@ sample."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import memory_by_hand as by_hand
 import numpy as np
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from random_federations import settings_of_a_ledger
 
 import headwater as hw
+from headwater.ledger.conformance import check_arrivals
 
 
 def clients_samples(holdings, m, round):
@@ -49,7 +50,7 @@ def test_counts_and_kinds_of_clients(setting):
     everyone = range(len(setting.counts))
     assert holdings.clients == len(setting.counts)
     assert holdings.client.tolist() == [m for m in everyone for _ in range(setting.counts[m])]
-    assert holdings.samples.tolist() == [len(by_hand.collected(held, m)) for m in everyone]
+    assert holdings.collected.tolist() == [len(by_hand.collected(held, m)) for m in everyone]
     assert holdings.historical.tolist() == [by_hand.historical(held, m) for m in everyone]
     changed = [held[t] != held[t - 1] for t in range(2, setting.rounds + 1)]
     assert all(holdings.changes[t + 2] for t, moved in enumerate(changed) if moved)
@@ -119,6 +120,37 @@ def test_one_rule_for_all_is_the_same_as_one_a_client():
 def test_a_client_in_a_window_takes_its_memory_along():
     holdings = hw.unroll([3], hw.Window(2, 3), hw.Keep(), rounds=5)
     assert [int(holdings.held(t).sum()) for t in range(1, 6)] == [0, 3, 3, 0, 0]
+
+
+def test_a_window_in_a_window_is_what_both_allow():
+    holdings = hw.unroll([3, 3], [hw.Window(2, 6, hw.Window(2, 3)), hw.Window(3, 4)], hw.Keep(), 6)
+    assert holdings.enter.tolist() == [3] * 6
+    assert holdings.leave.tolist() == [5] * 6
+
+
+@dataclass(frozen=True)
+class Commuter:
+    """A process of one's own that leaves: client m stays for some rounds from round m + 1."""
+
+    stay: int
+
+    def rounds(self, samples):
+        return samples.client + 1
+
+    def largest_batch(self, count):
+        return count
+
+    def departures(self, samples):
+        return samples.client + 1 + self.stay
+
+
+def test_a_process_of_ones_own_can_leave_too():
+    check_arrivals(Commuter(2))
+    holdings = hw.unroll([2, 2, 2], Commuter(2), hw.Fifo(2), rounds=3)
+    windows = [hw.Window(m, m + 1) for m in (1, 2, 3)]
+    expected = hw.unroll([2, 2, 2], windows, hw.Fifo(2), rounds=3)
+    np.testing.assert_array_equal(holdings.enter, expected.enter)
+    np.testing.assert_array_equal(holdings.leave, expected.leave)
 
 
 @pytest.mark.parametrize(

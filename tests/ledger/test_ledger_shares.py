@@ -197,7 +197,7 @@ def test_importance_is_the_mean_of_the_shares_of_the_rounds(case):
     for whole in (ledger.importance, ledger.round_shares, ledger.sample_shares):
         assert whole.sum() == pytest.approx(1, rel=1e-12)
         assert (whole >= 0).all()
-    assert ledger.effective_samples <= ledger.holdings.samples.sum() * (1 + 1e-12)
+    assert ledger.effective_samples <= ledger.holdings.collected.sum() * (1 + 1e-12)
 
 
 def test_a_ledger_by_hand():

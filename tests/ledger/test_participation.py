@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
-from headwater.ledger.ledger import Round
-from headwater.ledger.orders import LocalWork, inclusion, select
+from headwater.ledger.drawing import inclusion
+from headwater.ledger.orders import LocalWork, select
+from headwater.ledger.rounds import Round
 
 
 def round_with(shares, number=1):
@@ -102,6 +103,21 @@ def test_everyone_counts_their_share_in_expectation_over_real_draws():
 def test_a_number_or_a_fraction_rounded_up(participation, clients):
     orders = LocalWork(participation=participation).orders(round_with(np.ones(10)))
     assert len(orders.clients) == clients
+
+
+@pytest.mark.parametrize(
+    ("participation", "clients"),
+    [(0.07, 7), (0.55, 55), (0.29, 29), (np.float32(0.2), 20), (np.float64(0.07), 7), (0.071, 8)],
+)
+def test_a_fraction_is_the_decimal_number_that_was_written(participation, clients):
+    orders = LocalWork(participation=participation).orders(round_with(np.ones(100)))
+    assert len(orders.clients) == clients
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, True, "0.5", np.nan, np.inf])
+def test_other_participation_is_refused(bad):
+    with pytest.raises(hw.InputError, match="participation"):
+        LocalWork(participation=bad)
 
 
 def test_everyone_is_everyone():

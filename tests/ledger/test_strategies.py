@@ -22,19 +22,19 @@ def test_uniform_gives_every_collected_sample_one_nth(setting):
     np.testing.assert_allclose(ledger.sample_shares[collected], 1 / collected.sum(), rtol=1e-12)
     assert not ledger.sample_shares[~collected].any()
     assert ledger.effective_samples == pytest.approx(collected.sum(), rel=1e-12)
-    np.testing.assert_allclose(ledger.importance, holdings.samples / collected.sum(), rtol=1e-12)
+    np.testing.assert_allclose(ledger.importance, holdings.collected / collected.sum(), rtol=1e-12)
 
 
 @settings(max_examples=80, deadline=None)
 @given(settings_of_a_ledger(), st.lists(st.integers(1, 9), min_size=4, max_size=4))
 def test_importance_is_what_was_asked_for_and_spread_evenly(setting, parts):
     holdings = setting.holdings()
-    assume((holdings.samples > 0).all())
+    assume((holdings.collected > 0).all())
     assume(all(holdings.held(t).any() for t in range(1, setting.rounds + 1)))
     wanted = np.array(parts[: holdings.clients]) / sum(parts[: holdings.clients])
     ledger = hw.Ledger.weigh(holdings, hw.Importance(wanted))
     np.testing.assert_allclose(ledger.importance, wanted, rtol=1e-10)
-    each = ledger.sample_shares * (holdings.samples / wanted)[holdings.client]
+    each = ledger.sample_shares * (holdings.collected / wanted)[holdings.client]
     np.testing.assert_allclose(each[holdings.rounds_held > 0], 1, rtol=1e-10)
 
 
@@ -62,7 +62,7 @@ def test_the_federation_has_two_of_each_kind(mixed):
 def test_groups_count_what_they_should_and_by_samples_within(mixed, strategy, historical):
     ledger = hw.Ledger.weigh(mixed, strategy)
     assert ledger.historical_share == pytest.approx(historical)
-    sizes = mixed.samples
+    sizes = mixed.collected
     old = np.where(mixed.historical, sizes / sizes[:2].sum(), 0)
     new = np.where(mixed.historical, 0, sizes / sizes[2:].sum())
     np.testing.assert_allclose(
@@ -81,7 +81,7 @@ def test_by_memory_counts_every_sample_in_memory_alike(mixed):
 @pytest.mark.parametrize("ratio", [0.0, 0.05, 0.15, 1.0, 1e6])
 def test_optimal_takes_the_planners_importance(mixed, ratio):
     ledger = hw.Ledger.weigh(mixed, hw.Optimal(ratio=ratio))
-    best = minimise((~mixed.historical).astype(float), mixed.samples, ratio)
+    best = minimise((~mixed.historical).astype(float), mixed.collected, ratio)
     np.testing.assert_allclose(ledger.importance, best.importance, atol=1e-12)
 
 

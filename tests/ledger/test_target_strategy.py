@@ -5,8 +5,8 @@ import pytest
 from certificates import Problem, by_clarabel, certify
 
 import headwater as hw
+from headwater.ledger.client_terms import client_noise
 from headwater.ledger.conformance import check_strategy
-from headwater.ledger.optimal import client_noise
 
 COUNTS = [100, 100, 400, 60]
 ARRIVALS = [hw.Once(), hw.Once(), hw.Constant(4), hw.Constant(2)]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from random_federations import settings_of_a_ledger
 
 import headwater as hw
-from headwater.ledger.optimal import client_noise
+from headwater.ledger.client_terms import client_noise
 
 
 def shares_of_rounds(ledger):

@@ -10,9 +10,10 @@ import numpy as np
 
 from headwater.fleet.fleet import Flags, Fleet
 from headwater.ledger.arrivals import Constant
-from headwater.ledger.holdings import Counts, Holdings, unroll
+from headwater.ledger.client_terms import client_noise
+from headwater.ledger.holdings import Counts, Holdings
 from headwater.ledger.memory import Fifo
-from headwater.ledger.optimal import client_noise
+from headwater.ledger.unrolling import unroll
 from headwater.randomness import Floats
 
 _SAMPLES = 1 << 22
@@ -77,7 +78,7 @@ class Outlook:
     def of_holdings(cls, holdings: Holdings) -> Outlook:
         """A federation whose arrivals and memory rules are known, whatever they are; clients named
         by number."""
-        there = np.flatnonzero(holdings.samples > 0)
+        there = np.flatnonzero(holdings.collected > 0)
         samples, memory, noise, fresh = _columns(holdings)[:, there]
         names = [str(m) for m in there]
         return cls(names, np.ones(len(there)), samples, fresh > 0, memory, noise, holdings.rounds)
@@ -101,7 +102,7 @@ class Outlook:
 def _columns(holdings: Holdings) -> Floats:
     """Samples, mean memory, noise and freshness of each client, as rows of a table."""
     memory = holdings.per_client(holdings.rounds_held) / holdings.rounds
-    return np.stack([holdings.samples, memory, client_noise(holdings), ~holdings.historical])
+    return np.stack([holdings.collected, memory, client_noise(holdings), ~holdings.historical])
 
 
 def _streams(kinds: Floats, rounds: int) -> Floats:

@@ -15,8 +15,9 @@ from torch import Tensor
 
 from headwater.errors import InputError
 from headwater.ledger.arrivals import Arrivals, Once
-from headwater.ledger.holdings import Counts, Holdings, unroll
+from headwater.ledger.holdings import Counts, Holdings
 from headwater.ledger.memory import Keep, Memory
+from headwater.ledger.unrolling import unroll
 
 if TYPE_CHECKING:
     from headwater.learning.frames import FrameFederation

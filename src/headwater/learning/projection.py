@@ -1,4 +1,4 @@
-"""Projections on the set Θ of allowed parameters (line 13 of Algorithm 1)."""
+"""Projections on the set Θ of allowed parameters (line 14 of Algorithm 1)."""
 
 from __future__ import annotations
 

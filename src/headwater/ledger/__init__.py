@@ -1,2 +1,4 @@
-"""Who holds which sample, in which round, with what weight: bookkeeping over sample numbers. NumPy
-only."""
+"""Who holds which sample, in which round, with what weight.
+
+Bookkeeping over sample numbers, before any training: NumPy only.
+"""

@@ -1,10 +1,10 @@
-"""Counting processes N_m(t): in which round does a client's next sample arrive? (Section 3 of the
-paper.)
+"""Counting processes N_m(t): in which round does a client's next sample arrive (Section 3)?
 
 A process answers for every sample of a client at once: :meth:`Arrivals.rounds` gives each sample
 the round, counted from 1, in which it reaches the client; a number beyond the last round of a run
-means never. A process is a small frozen dataclass; write your own with these two methods and the
-conformance suite checks it.
+means never. A process is a small frozen dataclass; write your own with the two methods of
+:class:`Arrivals` and the conformance suite checks it. A third method, that of :class:`Departures`,
+is for clients that leave before the run ends.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.errors import InputError
+from headwater.ledger.checks import is_number, is_whole
 from headwater.ledger.samples import Samples
 from headwater.randomness import Purpose
 
 Rounds = NDArray[np.int64]
 Number = TypeVar("Number", np.int64, np.float64)
-FOREVER = 2**31 - 1  # no run is longer
+
+FOREVER = 2**31 - 1
+"""A round that no run reaches."""
 
 
 @runtime_checkable
@@ -29,38 +32,64 @@ class Arrivals(Protocol):
     """When samples arrive. Rounds must not decrease along a client's samples, and start at 1."""
 
     def rounds(self, samples: Samples) -> Rounds:
-        """The round in which each sample arrives."""
+        """Give the round in which each sample arrives."""
         ...
 
     def largest_batch(self, count: int) -> int:
-        """The most samples that surely arrive in one round if the client has ``count`` (0: not
-        known)."""
+        """Say how many of a client's ``count`` samples surely come in one round; 0: not known."""
         ...
+
+
+@runtime_checkable
+class Departures(Arrivals, Protocol):
+    """Arrivals at clients that leave at some time, and take their memory along.
+
+    A process without this method stays to the end of the run.
+    """
+
+    def departures(self, samples: Samples) -> Rounds:
+        """Give the first round in which each sample's client is gone: one number per client."""
+        ...
+
+
+def departures(process: Arrivals, samples: Samples) -> Rounds:
+    """Give the first round in which each sample's client is gone, whatever the process.
+
+    Example:
+        >>> some = Samples.of(np.array([0]), np.array([2]), seed=0)
+        >>> departures(Window(3, 4), some), (departures(Once(), some) == FOREVER).all()
+        (array([5, 5]), np.True_)
+    """
+    if isinstance(process, Departures):
+        return process.departures(samples)
+    return np.full(len(samples.position), FOREVER, np.int64)
 
 
 @dataclass(frozen=True)
 class Once:
     """All samples are there before round 1: a historical client.
 
-    >>> Once().rounds(Samples.of(np.array([0]), np.array([3]), seed=0))
-    array([1, 1, 1])
+    Example:
+        >>> Once().rounds(Samples.of(np.array([0]), np.array([3]), seed=0))
+        array([1, 1, 1])
     """
 
     def rounds(self, samples: Samples) -> Rounds:
-        """Round 1 for all."""
+        """Give round 1 for all."""
         return np.ones(len(samples.position), np.int64)
 
     def largest_batch(self, count: int) -> int:
-        """All of them."""
+        """All of them come together."""
         return count
 
 
 @dataclass(frozen=True)
 class Constant:
-    """``rate`` samples a round, b_m in the paper; 0.5 means one sample every second round.
+    """``rate`` samples per round, b_m in the paper; 0.5 means one sample every second round.
 
-    >>> Constant(2).rounds(Samples.of(np.array([0]), np.array([5]), seed=0))
-    array([1, 1, 2, 2, 3])
+    Example:
+        >>> Constant(2).rounds(Samples.of(np.array([0]), np.array([5]), seed=0))
+        array([1, 1, 2, 2, 3])
     """
 
     rate: float
@@ -72,11 +101,12 @@ class Constant:
         """Sample i arrives in round 1 + floor(i / rate)."""
         if float(self.rate).is_integer():
             return 1 + samples.position // int(self.rate)
-        # the hair keeps 3 / 0.3 from falling to the round before
-        return 1 + np.minimum(samples.position / self.rate + 1e-9, FOREVER - 1).astype(np.int64)
+        # 3 / 0.3 is 9.999… in floating point: without a tolerance the sample came a round early.
+        quotient = samples.position / self.rate + 1e-9
+        return 1 + np.minimum(quotient, FOREVER - 1).astype(np.int64)
 
     def largest_batch(self, count: int) -> int:
-        """The rate, or all samples if they are fewer."""
+        """The rate rounded up, or all samples if they are fewer."""
         return min(count, int(np.ceil(self.rate)))
 
 
@@ -87,8 +117,9 @@ class Poisson:
     Drawn as exponential gaps between samples, so the work grows with the samples and not with the
     rounds.
 
-    >>> Poisson(1.5).rounds(Samples.of(np.array([0]), np.array([6]), seed=1))
-    array([1, 2, 2, 3, 3, 4])
+    Example:
+        >>> Poisson(1.5).rounds(Samples.of(np.array([0]), np.array([6]), seed=1))
+        array([1, 2, 2, 3, 3, 4])
     """
 
     rate: float
@@ -99,12 +130,12 @@ class Poisson:
     def rounds(self, samples: Samples) -> Rounds:
         """Sample i arrives in round 1 + floor(sum of i + 1 exponential gaps of mean 1 / rate)."""
         gaps = np.minimum(-np.log1p(-samples.draw(Purpose.ARRIVALS)) / self.rate, FOREVER)
-        # Fixed-point numbers: their sums are exact, so a client's arrivals do not depend on who
-        # else is summed.
+        # Sums of fixed-point numbers are exact, so that a client's arrivals do not depend on whose
+        # gaps were added before; 31 bits after the point.
         ticks = _within_clients(samples, (gaps * 2.0**31).astype(np.int64))
-        late = (
-            _within_clients(samples, gaps) > 2.0**30
-        )  # beyond any run, and before a client's ticks overflow
+        # Ticks overflow at round 2^32. Long before that the sum in floating point knows that the
+        # sample comes after the end of any run.
+        late = _within_clients(samples, gaps) > 2.0**30
         return np.where(late, FOREVER, 1 + (ticks >> 31))
 
     def largest_batch(self, count: int) -> int:  # noqa: ARG002 (the protocol's signature)
@@ -116,20 +147,22 @@ class Poisson:
 class Trace:
     """Recorded arrivals: ``counts[t - 1]`` samples in round t, nothing after the trace ends.
 
-    >>> Trace([2, 0, 1]).rounds(Samples.of(np.array([0]), np.array([4]), seed=0)) < 4
-    array([ True,  True,  True, False])
+    Example:
+        >>> Trace([2, 0, 1]).rounds(Samples.of(np.array([0]), np.array([4]), seed=0)) < 4
+        array([ True,  True,  True, False])
     """
 
     counts: tuple[int, ...]
 
     def __init__(self, counts: object) -> None:
-        array = np.asarray(counts)
-        if array.ndim != 1 or array.dtype.kind not in "iu" or (array < 0).any() or not array.sum():
-            raise InputError(
-                "Trace(counts): whole numbers ≥ 0, one a round, not all of them zero; got "
-                f"{counts!r}"
-            )
-        object.__setattr__(self, "counts", tuple(int(c) for c in array))
+        message = f"Trace(counts): whole numbers ≥ 0, one per round, not all zero; got {counts!r}"
+        try:
+            array = np.asarray(counts)
+        except ValueError as error:
+            raise InputError(message) from error
+        if array.ndim != 1 or array.dtype.kind not in "iu" or (array < 0).any() or not array.any():
+            raise InputError(message)
+        object.__setattr__(self, "counts", tuple(array.tolist()))
 
     def rounds(self, samples: Samples) -> Rounds:
         """Sample i arrives in the first round by whose end more than i have been counted."""
@@ -144,13 +177,14 @@ class Trace:
 
 @dataclass(frozen=True)
 class Window:
-    """A client that is there from round ``first`` to round ``last`` only, and takes its memory
-    along.
+    """A client that is there from round ``first`` to round ``last`` only.
 
-    Within the window samples arrive as ``arrivals`` says, its round 1 being ``first``.
+    It takes its memory along when it leaves. Within the window samples arrive as ``arrivals`` says,
+    whose round 1 is ``first``.
 
-    >>> Window(3, 4, Constant(2)).rounds(Samples.of(np.array([0]), np.array([4]), seed=0))
-    array([3, 3, 4, 4])
+    Example:
+        >>> Window(3, 4, Constant(2)).rounds(Samples.of(np.array([0]), np.array([4]), seed=0))
+        array([3, 3, 4, 4])
     """
 
     first: int
@@ -158,22 +192,26 @@ class Window:
     arrivals: Arrivals = field(default_factory=Once)
 
     def __post_init__(self) -> None:
-        whole = all(isinstance(round, int | np.integer) for round in (self.first, self.last))
-        if not whole or not 1 <= self.first <= self.last:
+        whole = all(is_whole(round) for round in (self.first, self.last))
+        if not whole or not 1 <= self.first <= self.last < FOREVER:
             raise InputError(
-                f"Window(first, last): whole numbers, 1 ≤ first ≤ last; got first={self.first}, "
-                f"last={self.last}"
+                f"Window(first, last): whole numbers, 1 ≤ first ≤ last < {FOREVER}; got "
+                f"first={self.first!r}, last={self.last!r}"
             )
-        if isinstance(self.arrivals, Window):
+        if isinstance(self.arrivals, type) or not isinstance(self.arrivals, Arrivals):
             raise InputError(
-                "Window(arrivals): a window within a window; give one with the rounds that are in "
-                "both"
+                f"Window(arrivals): Once(), Constant(4) or the like; got {self.arrivals!r}"
             )
 
     def rounds(self, samples: Samples) -> Rounds:
-        """The inner process, moved; what would arrive after the window never does."""
-        inner = self.arrivals.rounds(samples)
-        return np.where(inner <= self.last - self.first + 1, inner + (self.first - 1), FOREVER)
+        """Move the inner process; what would arrive after the window never does."""
+        moved = self.arrivals.rounds(samples) + (self.first - 1)
+        return np.where(moved <= self.last, moved, FOREVER)
+
+    def departures(self, samples: Samples) -> Rounds:
+        """The client leaves after ``last``, or before that if the inner process says so."""
+        moved = departures(self.arrivals, samples) + (self.first - 1)
+        return np.minimum(moved, self.last + 1)
 
     def largest_batch(self, count: int) -> int:
         """That of the inner process."""
@@ -188,6 +226,8 @@ def _within_clients(samples: Samples, values: NDArray[Number]) -> NDArray[Number
     return sums - np.repeat(before, np.diff(np.append(starts, len(sums))))
 
 
-def _check_rate(name: str, rate: float) -> None:
-    if not (isinstance(rate, int | float | np.number) and np.isfinite(rate) and rate > 0):
-        raise InputError(f"{name}(rate): a finite number of samples a round above 0; got {rate!r}")
+def _check_rate(name: str, rate: object) -> None:
+    if not is_number(rate) or not 0 < rate < np.inf:
+        raise InputError(
+            f"{name}(rate): a finite number of samples per round, above 0; got {rate!r}"
+        )

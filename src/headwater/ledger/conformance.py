@@ -20,35 +20,45 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.errors import InputError
-from headwater.ledger.arrivals import FOREVER, Arrivals, Constant, Once, Poisson, Trace
-from headwater.ledger.holdings import Holdings, unroll
+from headwater.ledger.arrivals import (
+    FOREVER,
+    Arrivals,
+    Constant,
+    Departures,
+    Once,
+    Poisson,
+    Trace,
+    departures,
+)
+from headwater.ledger.checks import is_whole
+from headwater.ledger.holdings import Holdings
 from headwater.ledger.ledger import Ledger
 from headwater.ledger.memory import REJECTED, Fifo, Keep, Memory, Reservoir
 from headwater.ledger.samples import Samples
 from headwater.ledger.strategies import Strategy, Weights
+from headwater.ledger.unrolling import unroll
 from headwater.randomness import Floats
 
 Answer = Callable[[Samples], NDArray[np.int64]]
 
-_CLIENTS, _COUNTS = np.array([0, 3, 4, 11]), np.array([30, 1, 17, 64])
+# Some clients with gaps between their numbers, one of them with a single sample.
+_CLIENTS = np.array([0, 3, 4, 11])
+_COUNTS = np.array([30, 1, 17, 64])
 _SEEDS = (0, 1, 2**40)
 
 
 def check_memory(rule: Memory) -> None:
-    """Does a memory rule keep to the rules?
+    """Check that a memory rule keeps to the rules.
 
-    >>> check_memory(Fifo(3))
+    Example:
+        >>> check_memory(Fifo(3))
     """
-    _must(
-        _instance(rule, Memory), f"{rule!r} needs a property capacity and a method slots(samples)"
-    )
+    needs = f"{rule!r} needs a property capacity and a method slots(samples)"
+    _must(_instance(rule, Memory), needs)
     _check_constant(rule)
     capacity = rule.capacity
-    whole = isinstance(capacity, int | np.integer) and not isinstance(capacity, bool)
-    _must(
-        capacity is None or (whole and capacity >= 1),
-        f"capacity: None or at least 1; got {capacity!r}",
-    )
+    some = is_whole(capacity) and capacity >= 1
+    _must(capacity is None or some, f"capacity: None or at least 1; got {capacity!r}")
     _check_answer(rule.slots, f"{rule!r}.slots")
     for seed in _SEEDS:
         _check_slots(rule, rule.slots(Samples.of(_CLIENTS, _COUNTS, seed)))
@@ -57,48 +67,49 @@ def check_memory(rule: Memory) -> None:
 
 
 def check_arrivals(process: Arrivals) -> None:
-    """Does an arrival process keep to the rules?
+    """Check that an arrival process keeps to the rules; also its departures, if it has any.
 
-    >>> check_arrivals(Poisson(0.5))
+    Example:
+        >>> check_arrivals(Poisson(0.5))
     """
-    _must(
-        _instance(process, Arrivals),
-        f"{process!r} needs methods rounds(samples) and largest_batch(count)",
-    )
+    needs = f"{process!r} needs methods rounds(samples) and largest_batch(count)"
+    _must(_instance(process, Arrivals), needs)
     _check_constant(process)
     _check_answer(process.rounds, f"{process!r}.rounds")
     for seed in _SEEDS:
         for client, count in zip(_CLIENTS, _COUNTS, strict=True):
-            rounds = process.rounds(_alone(client, count, seed))
-            _must(
-                (rounds >= 1).all(), f"{process!r}: rounds are counted from 1; got {rounds.min()}"
-            )
-            _must(
-                (np.diff(rounds) >= 0).all(),
-                f"{process!r}: a sample arrives before the one in front of it",
-            )
-            _check_largest_batch(process, int(count), rounds)
+            _check_rounds(process, _alone(client, count, seed))
+    if isinstance(process, Departures):
+        _check_answer(process.departures, f"{process!r}.departures")
+        for seed in _SEEDS:
+            _check_departures(process, seed)
 
 
 def check_strategy(strategy: Strategy, *federations: Holdings) -> None:
-    """Does a strategy keep to the rules? Give federations of your own if it needs more than two
-    clients.
+    """Check that a strategy keeps to the rules.
 
-    >>> from headwater import Uniform
-    >>> check_strategy(Uniform())
+    Args:
+        strategy: the strategy.
+        federations: what it is tried on; give your own if it needs more than two clients.
+
+    Example:
+        >>> from headwater import Uniform
+        >>> check_strategy(Uniform())
     """
     _must(_instance(strategy, Strategy), f"{strategy!r} needs a method weights(holdings)")
     _check_frozen(strategy)
     given = federations or _federations()
     first = [_weights_of_rounds(strategy, holdings) for holdings in given]
+    # The second time in another order: what it answered before must not matter.
     for holdings, weights in zip(reversed(given), reversed(first), strict=True):
         again = _weights_of_rounds(strategy, holdings)
-        _must(
-            (weights == again).all(),
-            f"{strategy!r}: other weights when asked again; it must not remember",
-        )
+        remembers = f"{strategy!r}: other weights when asked again; it must not remember"
+        _must((weights == again).all(), remembers)
     for holdings in given:
         _check_ledger(strategy, holdings)
+
+
+# ------------------------------------------------------------------ any rule
 
 
 def _must(condition: object, message: str) -> None:
@@ -129,29 +140,24 @@ def _check_constant(thing: object) -> None:
     try:
         same = hash(thing) == hash(twin)
     except TypeError as error:
-        raise AssertionError(
-            f"{thing!r} cannot be hashed ({error}); use tuples for lists"
-        ) from error
+        unhashable = f"{thing!r} cannot be hashed ({error}); use tuples for lists"
+        raise AssertionError(unhashable) from error
     _must(same, f"{thing!r} and its copy are equal but have different hashes")
 
 
 def _check_answer(answer: Answer, name: str) -> None:
-    """One whole number a sample that depends on seed, client and arrival number only."""
+    """One whole number per sample that depends on seed, client and arrival number only."""
     for seed in _SEEDS:
         together = Samples.of(_CLIENTS, _COUNTS, seed)
         before = deepcopy(together)
         numbers = answer(together)
         _must(isinstance(numbers, np.ndarray), f"{name}: an array; got a {type(numbers).__name__}")
         _must(numbers.dtype.kind in "iu", f"{name}: whole numbers; got {numbers.dtype}")
-        _must(
-            numbers.shape == together.position.shape,
-            f"{name}: one number a sample; got shape {numbers.shape}",
-        )
+        shape = f"{name}: one number per sample; got shape {numbers.shape}"
+        _must(numbers.shape == together.position.shape, shape)
         _must(_equal(before, together), f"{name} changes the samples that it is given")
-        _must(
-            (answer(together) == numbers).all(),
-            f"{name}: another answer the second time; draw with samples.draw()",
-        )
+        again = f"{name}: another answer the second time; draw with samples.draw()"
+        _must((answer(together) == numbers).all(), again)
         _check_company(answer, name, seed, numbers)
 
 
@@ -161,65 +167,11 @@ def _check_company(answer: Answer, name: str, seed: int, numbers: NDArray[np.int
     for (begin, end), client in zip(pairwise(edges), _CLIENTS, strict=True):
         mine = numbers[begin:end]
         alone = answer(_alone(client, end - begin, seed))
-        _must(
-            (alone == mine).all(), f"{name}: client {client}'s answer depends on who else is there"
-        )
+        others = f"{name}: client {client}'s answer depends on who else is there"
+        _must((alone == mine).all(), others)
         for count in range(1, end - begin):
-            _must(
-                (answer(_alone(client, count, seed)) == mine[:count]).all(),
-                f"{name}: the answer for the first {count} samples depends on how many come after",
-            )
-
-
-def _check_slots(rule: Memory, slots: NDArray[np.int64]) -> None:
-    if rule.capacity is None:
-        own = all(len(set(s.tolist())) == len(s) for s in np.split(slots, np.cumsum(_COUNTS)[:-1]))
-        _must(
-            own and (slots != REJECTED).all(),
-            f"{rule!r}: without a capacity every sample has a slot of its own",
-        )
-        return
-    good = (slots >= 0) & (slots < rule.capacity) | (slots == REJECTED)
-    allowed = f"slots from 0 to {rule.capacity - 1}, or {REJECTED} for not kept"
-    _must(good.all(), f"{rule!r}: {allowed}; got {slots[~good]}")
-
-
-def _check_memory_in_use(rule: Memory, process: Arrivals) -> None:
-    """What the ledger says against slots that are filled one sample after the other, as on a
-    device."""
-    rounds, count, seed = 20, 40, 5
-    holdings = unroll([count, count], process, rule, rounds, seed)
-    for client in (0, 1):
-        samples = _alone(client, count, seed)
-        arrival, slots = process.rounds(samples), rule.slots(samples)
-        memory: dict[int, int] = {}
-        for t in range(1, rounds + 1):
-            memory |= {
-                int(slots[i]): int(i) for i in np.flatnonzero(arrival == t) if slots[i] != REJECTED
-            }
-            held = np.flatnonzero(holdings.held(t)[client * count : (client + 1) * count])
-            _must(
-                rule.capacity is None or len(held) <= rule.capacity,
-                f"{rule!r} holds {len(held)} in round {t}",
-            )
-            _must(
-                sorted(memory.values()) == held.tolist(),
-                f"{rule!r}: one by one it holds others in round {t}",
-            )
-
-
-def _check_largest_batch(process: Arrivals, count: int, rounds: NDArray[np.int64]) -> None:
-    largest = process.largest_batch(count)
-    _must(
-        isinstance(largest, int | np.integer) and largest >= 0,
-        f"{process!r}.largest_batch: a number ≥ 0",
-    )
-    batches = np.unique(rounds[rounds < FOREVER], return_counts=True)[1]
-    seen = int(batches.max(initial=0))
-    _must(
-        largest == 0 or seen <= largest,
-        f"{process!r} brings {seen} in a round, largest_batch says {largest}",
-    )
+            future = f"{name}: the first {count} samples' answer depends on how many come after"
+            _must((answer(_alone(client, count, seed)) == mine[:count]).all(), future)
 
 
 def _alone(client: int | np.int64, count: int | np.int64, seed: int) -> Samples:
@@ -228,6 +180,75 @@ def _alone(client: int | np.int64, count: int | np.int64, seed: int) -> Samples:
 
 def _equal(one: Samples, two: Samples) -> bool:
     return bool((one.client == two.client).all() and (one.position == two.position).all())
+
+
+# ------------------------------------------------------------------ memory rules
+
+
+def _check_slots(rule: Memory, slots: NDArray[np.int64]) -> None:
+    if rule.capacity is None:
+        own = all(len(set(s.tolist())) == len(s) for s in np.split(slots, np.cumsum(_COUNTS)[:-1]))
+        keeps = f"{rule!r}: without a capacity every sample has a slot of its own"
+        _must(own and (slots != REJECTED).all(), keeps)
+        return
+    good = (slots >= 0) & (slots < rule.capacity) | (slots == REJECTED)
+    allowed = f"slots from 0 to {rule.capacity - 1}, or {REJECTED} for not kept"
+    _must(good.all(), f"{rule!r}: {allowed}; got {slots[~good]}")
+
+
+def _check_memory_in_use(rule: Memory, process: Arrivals) -> None:
+    """What the ledger says against slots that are filled one by one, as on a device."""
+    rounds, count, seed = 20, 40, 5
+    holdings = unroll([count, count], process, rule, rounds, seed)
+    for client in (0, 1):
+        samples = _alone(client, count, seed)
+        arrival = process.rounds(samples)
+        slots = rule.slots(samples)
+        memory: dict[int, int] = {}
+        for t in range(1, rounds + 1):
+            for i in np.flatnonzero((arrival == t) & (slots != REJECTED)):
+                memory[int(slots[i])] = int(i)
+            held = np.flatnonzero(holdings.held(t)[client * count : (client + 1) * count])
+            fits = rule.capacity is None or len(held) <= rule.capacity
+            _must(fits, f"{rule!r} holds {len(held)} in round {t}")
+            others = f"{rule!r}: one by one it holds others in round {t}"
+            _must(sorted(memory.values()) == held.tolist(), others)
+
+
+# ------------------------------------------------------------------ arrival processes
+
+
+def _check_rounds(process: Arrivals, samples: Samples) -> None:
+    """Rounds of one client: from 1 on, never falling, no more at once than was said."""
+    rounds = process.rounds(samples)
+    _must((rounds >= 1).all(), f"{process!r}: rounds are counted from 1; got {rounds.min()}")
+    order = f"{process!r}: a sample arrives before the one in front of it"
+    _must((np.diff(rounds) >= 0).all(), order)
+    largest = process.largest_batch(len(rounds))
+    number = isinstance(largest, int | np.integer) and largest >= 0
+    _must(number, f"{process!r}.largest_batch: a number ≥ 0")
+    batches = np.unique(rounds[rounds < FOREVER], return_counts=True)[1]
+    seen = int(batches.max(initial=0))
+    more = f"{process!r} brings {seen} in a round, largest_batch says {largest}"
+    _must(largest == 0 or seen <= largest, more)
+
+
+def _check_departures(process: Departures, seed: int) -> None:
+    """A client leaves once, with its whole memory, and the ledger holds nothing of it after."""
+    holdings = unroll([20, 20], process, Keep(), 30, seed)
+    for client in (0, 1):
+        samples = _alone(client, 20, seed)
+        gone = departures(process, samples)
+        once = (
+            f"{process!r}.departures: one round from 1 on for all samples of a client; got {gone}"
+        )
+        _must((gone == gone[0]).all() and gone[0] >= 1, once)
+        mine = slice(20 * client, 20 * client + 20)
+        late = f"{process!r}: client {client} holds samples after round {gone[0] - 1}"
+        _must((holdings.leave[mine] <= max(1, gone[0])).all(), late)
+
+
+# ------------------------------------------------------------------ strategies
 
 
 def _federations() -> tuple[Holdings, ...]:
@@ -248,18 +269,13 @@ def _weights_of_rounds(strategy: Strategy, holdings: Holdings) -> Floats:
 
 def _row(strategy: Strategy, weights: Weights, round: int, holdings: Holdings) -> Floats:
     row = np.asarray(weights(round) if callable(weights) else weights)
-    _must(
-        row.shape == holdings.enter.shape,
-        f"{strategy!r}: one weight a sample; got shape {row.shape}",
-    )
-    _must(
-        row.dtype.kind == "f", f"{strategy!r}: weights are floating-point numbers; got {row.dtype}"
-    )
+    shape = f"{strategy!r}: one weight per sample; got shape {row.shape}"
+    _must(row.shape == holdings.enter.shape, shape)
+    kind = f"{strategy!r}: weights are floating-point numbers; got {row.dtype}"
+    _must(row.dtype.kind == "f", kind)
     good = np.isfinite(row) & (row >= 0)
-    _must(
-        good.all(),
-        f"{strategy!r}: weights are finite and at least 0; got {row[~good]} in round {round}",
-    )
+    range_ = f"{strategy!r}: weights are finite and at least 0; got {row[~good]} in round {round}"
+    _must(good.all(), range_)
     return row
 
 

@@ -1,7 +1,7 @@
-"""The ledger: who holds which sample, in which round, with what weight. No features, no labels, no
-training.
+"""The ledger: who holds which sample, in which round, with what weight.
 
-Everything the theory talks about is a sum over it (Section 4 and Theorem 4.1 of the paper):
+No features, no labels, no training. Everything the theory talks about is a sum over it (Section 4
+and Theorem 4.1 of the paper):
 
     p_m(t) = Σ_j λ_m(t,j) / Σ_m' Σ_j λ_m'(t,j)        a client's share of a round
     q(t)   = Σ_m Σ_j λ_m(t,j) / Σ_s Σ_m Σ_j λ_m(s,j)  a round's share of the run
@@ -19,46 +19,37 @@ import numpy as np
 
 from headwater.errors import InputError
 from headwater.ledger.arrivals import Arrivals
-from headwater.ledger.holdings import Counts, Holdings, unroll
+from headwater.ledger.drawing import Drawing
+from headwater.ledger.exact_sums import covering
+from headwater.ledger.figures import Figures
+from headwater.ledger.holdings import Counts, Holdings
 from headwater.ledger.memory import Memory
+from headwater.ledger.moments import ByRounds, BySpells, Moments
+from headwater.ledger.rounds import Round
 from headwater.ledger.strategies import Strategy, Weights
+from headwater.ledger.unrolling import unroll
+from headwater.ledger.weighing import usable, usable_in_round
 from headwater.randomness import Floats
-
-
-@dataclass(frozen=True)
-class Round:
-    """What is in the memories in one round, for the clients that count.
-
-    Attributes:
-        number: t, from 1.
-        clients: the clients with a sample of positive weight, in ascending order.
-        shares: p_m(t) of these clients; they sum to one.
-        offsets: entries offsets[k] … offsets[k + 1] − 1 of the next two arrays belong to
-            clients[k].
-        samples: sample numbers.
-        weights: λ_m(t, j) over the client's sum of them; they sum to one for every client.
-    """
-
-    number: int
-    clients: Counts
-    shares: Floats
-    offsets: Counts
-    samples: Counts
-    weights: Floats
 
 
 @dataclass(frozen=True)
 class Ledger:
     """Holdings and weights, and all that follows from them.
 
-    >>> from headwater import Constant, Fifo, Keep, Once, Uniform
-    >>> ledger = Ledger.of([2, 8], [Once(), Constant(2)], [Keep(), Fifo(2)], Uniform(), rounds=4)
-    >>> ledger.importance
-    array([0.2, 0.8])
-    >>> round(ledger.effective_samples, 6)
-    10.0
-    >>> ledger.round(2).samples
-    array([0, 1, 4, 5])
+    Attributes:
+        holdings: who holds which sample when, and how much of it a round draws.
+        weights: λ, one per sample, or a function of the round that gives them.
+
+    Example:
+        >>> from headwater import Constant, Fifo, Keep, Once, Uniform
+        >>> arrivals, memory = [Once(), Constant(2)], [Keep(), Fifo(2)]
+        >>> ledger = Ledger.of([2, 8], arrivals, memory, Uniform(), rounds=4)
+        >>> ledger.importance
+        array([0.2, 0.8])
+        >>> round(ledger.effective_samples, 6)
+        10.0
+        >>> ledger.round(2).samples
+        array([0, 1, 4, 5])
     """
 
     holdings: Holdings
@@ -73,121 +64,143 @@ class Ledger:
         strategy: Strategy,
         rounds: int,
         seed: int = 0,
+        drawing: Drawing | None = None,
     ) -> Ledger:
-        """Unroll arrivals and memory rules, and weigh by a strategy."""
-        return cls.weigh(unroll(counts, arrivals, memory, rounds, seed), strategy)
+        """Unroll arrivals and memory rules, and weigh by a strategy.
+
+        Args:
+            counts: how many samples each client will see if the run is long enough.
+            arrivals: one process for all clients, or one for each.
+            memory: one rule for all clients, or one for each.
+            strategy: how much each sample counts.
+            rounds: T, the number of rounds.
+            seed: of arrivals and memory rules.
+            drawing: local steps, batch size and participation, such as a ``LocalWork``; None: a
+                round uses all that is held.
+        """
+        holdings = unroll(counts, arrivals, memory, rounds, seed)
+        if drawing is not None:
+            holdings = replace(holdings, drawing=drawing)
+        return cls.weigh(holdings, strategy)
 
     @classmethod
     def weigh(cls, holdings: Holdings, strategy: Strategy) -> Ledger:
-        """Weights for who holds what; checks that they can be used."""
+        """Weigh what is held, and check that the weights can be used."""
         if isinstance(strategy, type) or not isinstance(strategy, Strategy):
             raise InputError(f"strategy: Uniform(), Historical() or the like; got {strategy!r}")
-        weights = strategy.weights(holdings)
-        if not callable(weights):
-            _check_weights(weights, holdings)
-        ledger = cls(holdings, weights)
+        ledger = cls(
+            holdings, usable(strategy.weights(holdings), holdings, type(strategy).__name__)
+        )
         ledger._check_rounds()
         return ledger
 
     def weights_at(self, round: int) -> Floats:
-        """λ of every sample in this round, 0 if it is not in memory."""
+        """Give λ of every sample in this round, 0 if it is not in memory."""
         weights = self.weights
         if callable(weights):
-            weights = weights(round)
-            _check_weights(weights, self.holdings, f" in round {round}")
+            weights = usable_in_round(weights(round), self.holdings, round)
         return np.where(self.holdings.held(round), weights, 0.0)
 
-    # ------------------------------------------------------------------ what the theory talks about
+    # ------------------------------------------------------------------ shares
 
     @cached_property
-    def _sums(self) -> _Sums:
-        return (
-            _varying_sums(self)
-            if callable(self.weights)
-            else _steady_sums(self.holdings, self.weights)
-        )
+    def round_weight(self) -> Floats:
+        """Σ_m Σ_j λ_m(t,j), the weight of each round; only ratios mean anything."""
+        if callable(self.weights):
+            every = range(1, self.holdings.rounds + 1)
+            return np.array([self.weights_at(t).sum() for t in every])
+        there = np.flatnonzero((self.holdings.rounds_held > 0) & (self.weights > 0))
+        begin = self.holdings.enter[there] - 1
+        end = self.holdings.leave[there] - 1
+        return covering(begin, end, self.weights[there], self.holdings.rounds)
 
     @cached_property
     def round_shares(self) -> Floats:
-        """q(t), T numbers that sum to one."""
-        return _normalised(self._sums.round_weight)
+        """q(t), one number per round; they sum to one."""
+        return self.round_weight / self.round_weight.sum()
 
     @cached_property
     def sample_shares(self) -> Floats:
-        """p_mi, one number a sample; they sum to one."""
-        return _normalised(self._sums.sample_weight)
+        """p_mi, one number per sample; they sum to one."""
+        if callable(self.weights):
+            weight = np.zeros(len(self.holdings.enter))
+            for t in range(1, self.holdings.rounds + 1):
+                weight += self.weights_at(t)
+        else:
+            weight = self.weights * self.holdings.rounds_held
+        return weight / weight.sum()
 
     @cached_property
     def importance(self) -> Floats:
-        """p_m = Σ_i p_mi = Σ_t q(t) p_m(t), M numbers that sum to one."""
+        """p_m = Σ_i p_mi = Σ_t q(t) p_m(t), one number per client; they sum to one."""
         return self.holdings.per_client(self.sample_shares)
 
     @cached_property
     def client_shares(self) -> Floats:
-        """p_m(t) as a dense T × M table; for very many clients take :meth:`round` by round
-        instead."""
+        """p_m(t) as a dense T × M table; for very many clients take :meth:`round` instead."""
         table = np.empty((self.holdings.rounds, self.holdings.clients))
         for t in range(self.holdings.rounds):
             table[t] = self.holdings.per_client(self.weights_at(t + 1))
         table /= table.sum(axis=1, keepdims=True)
         return table
 
-    @cached_property
-    def effective_samples(self) -> float:
-        """N_eff: how many samples of equal share would generalise as well."""
-        return float(1.0 / np.square(self.sample_shares).sum())
-
-    @cached_property
-    def variability(self) -> float:
-        """Gradient variability between rounds, in units of the per-sample gradient variance σ0².
-
-        Σ_t q(t) Σ_i (w_i(t) − p_i)² = Σ_t q(t)/N_eff(t) − 1/N_eff with w_i(t) a sample's share of
-        its round: exact for i.i.d. samples, any arrivals, any memory rule, any weights. Clients of
-        different distributions add the part that :attr:`drift` measures.
-        """
-        inverse = self._sums.round_square / np.square(self._sums.round_weight)
-        return _difference(float(self.round_shares @ inverse), 1.0 / self.effective_samples)
-
-    @cached_property
-    def drift(self) -> float:
-        """Σ_t q(t) Σ_m (p_m(t) − p_m)²: 0 when clients' shares are the same in every round (Lemma
-        B.6's sum)."""
-        weights = self.weights
-        squares = (
-            _varying_client_squares(self)
-            if callable(weights)
-            else _client_squares(self.holdings, weights)
-        )
-        squares = squares / np.square(self._sums.round_weight)
-        return _difference(
-            float(self.round_shares @ squares), float(np.square(self.importance).sum())
-        )
-
     @property
     def historical_share(self) -> float:
         """p_hist: the importance of all historical clients together."""
         return float(self.importance[self.holdings.historical].sum())
 
+    # ------------------------------------------------------------------ what the theory talks about
+
+    @property
+    def effective_samples(self) -> float:
+        """N_eff: how many samples of equal share would generalise as well, counted as held."""
+        return self._as_held.effective_samples
+
+    @property
+    def variability(self) -> float:
+        """Gradient variability between rounds, counted as held, in units of σ0².
+
+        Σ_t q(t) Σ_i (w_i(t) − p_i)² = Σ_t q(t)/N_eff(t) − 1/N_eff with w_i(t) a sample's share of
+        its round and σ0² the variance of per-sample gradients: exact for i.i.d. samples, any
+        arrivals, any memory rule, any weights. Clients of different distributions add the part that
+        :attr:`drift` measures, mini-batches and partial participation what :attr:`drawn` counts.
+        """
+        return self._as_held.variability
+
+    @property
+    def drift(self) -> float:
+        """Σ_t q(t) Σ_m (p_m(t) − p_m)² (Lemma B.6), counted as held.
+
+        It is 0 when every client's share is the same in every round.
+        """
+        return self._as_held.drift
+
+    @cached_property
+    def _as_held(self) -> Figures:
+        return Figures(self.sample_shares, self.importance, self._moments(Drawing()))
+
+    @cached_property
+    def drawn(self) -> Figures:
+        """Effective samples, variability and drift of what is drawn from the memories.
+
+        Local steps, batch size and participation count here; without mini-batches, and if everybody
+        takes part, the figures are those of what is held.
+        """
+        return Figures(self.sample_shares, self.importance, self._moments(self.holdings.drawing))
+
+    def _moments(self, drawing: Drawing) -> Moments:
+        if callable(self.weights) or drawing.participation is not None:
+            return ByRounds(self.rounds, self.round_shares, drawing)
+        return BySpells(self.holdings, self.weights, self.round_weight, drawing)
+
     # ------------------------------------------------------------------ what the learner follows
 
     def round(self, number: int) -> Round:
         """What the clients hold in this round."""
-        weights = self.weights_at(number)
-        samples = np.flatnonzero(weights)
-        ends = np.searchsorted(samples, self.holdings.offsets)
-        counts = np.diff(ends)
-        clients = np.flatnonzero(counts)
-        offsets = np.concatenate([[0], np.cumsum(counts[clients])])
-        weights = weights[samples]
-        totals = np.add.reduceat(weights, offsets[:-1])
-        shares = totals / totals.sum()
-        return Round(
-            number, clients, shares, offsets, samples, weights / np.repeat(totals, counts[clients])
-        )
+        return Round.of(number, self.weights_at(number), self.holdings.offsets)
 
     def rounds(self, first: int = 1) -> Iterator[Round]:
-        """The rounds from ``first`` to the last; a round equal to the one before shares its
-        arrays."""
+        """The rounds from ``first`` to the last; equal ones in a row share their arrays."""
         current: Round | None = None
         for number in range(first, self.holdings.rounds + 1):
             if current is None or callable(self.weights) or self.holdings.changes[number]:
@@ -197,100 +210,11 @@ class Ledger:
             yield current
 
     def _check_rounds(self) -> None:
-        empty = self._sums.round_weight <= 0
+        empty = self.round_weight <= 0
         if empty.any():
             raise InputError(
                 f"all weights are zero in round {int(np.argmax(empty)) + 1} ({int(empty.sum())} "
-                "such rounds of "
-                f"{self.holdings.rounds}): nobody who counts holds a sample then; choose another "
-                "strategy, "
-                "fewer rounds, or clients whose samples are there in every round"
+                f"such rounds of {self.holdings.rounds}): nobody who counts holds a sample then; "
+                "choose another strategy, fewer rounds, or clients whose samples are there in "
+                "every round"
             )
-
-
-@dataclass(frozen=True)
-class _Sums:
-    """Unnormalised sums of a ledger; the first two have one entry a round."""
-
-    round_weight: Floats  # Σ λ
-    round_square: Floats  # Σ λ²
-    sample_weight: Floats  # Σ_t λ, one entry a sample
-
-
-def _steady_sums(holdings: Holdings, weights: Floats) -> _Sums:
-    """Weights that do not change while held: one pass over the samples, whatever the number of
-    rounds."""
-    there = (holdings.rounds_held > 0) & (weights > 0)
-    w, enter, leave = weights[there], holdings.enter[there], holdings.leave[there]
-    size = holdings.rounds + 2
-
-    def by_round(values: Floats) -> Floats:
-        steps = np.bincount(enter, values, size) - np.bincount(leave, values, size)
-        return np.cumsum(steps, dtype=np.longdouble)[1:-1].astype(np.float64)
-
-    somebody = (
-        by_round(np.ones_like(w)) > 0
-    )  # whole numbers: exact, where sums of weights leave dust
-    return _Sums(by_round(w) * somebody, by_round(w * w), weights * holdings.rounds_held)
-
-
-def _varying_sums(ledger: Ledger) -> _Sums:
-    """Weights that change from round to round: add up round after round."""
-    holdings = ledger.holdings
-    rounds = np.empty((2, holdings.rounds))
-    per_sample = np.zeros(len(holdings.enter))
-    for t in range(holdings.rounds):
-        w = ledger.weights_at(t + 1)
-        rounds[:, t] = w.sum(), np.square(w).sum()
-        per_sample += w
-    return _Sums(rounds[0], rounds[1], per_sample)
-
-
-def _client_squares(holdings: Holdings, weights: Floats) -> Floats:
-    """Σ_m (Σ_j λ)² in each round, from the moments at which a memory changes."""
-    size = holdings.rounds + 2
-    place = np.concatenate([holdings.enter, holdings.leave]) + np.tile(
-        holdings.client.astype(np.int64) * size, 2
-    )
-    places, where = np.unique(
-        place, return_inverse=True
-    )  # (client, round) of each change, in order
-    change = np.bincount(where, np.concatenate([weights, -weights]), len(places))
-    after = np.cumsum(
-        change, dtype=np.longdouble
-    )  # all that enters leaves: each client starts again at zero
-    steps = np.bincount(
-        places % size, (np.square(after) - np.square(after - change)).astype(np.float64), size
-    )
-    return np.asarray(np.cumsum(steps)[1:-1], np.float64)
-
-
-def _varying_client_squares(ledger: Ledger) -> Floats:
-    """The same for weights that change from round to round."""
-    every = range(1, ledger.holdings.rounds + 1)
-    return np.array(
-        [np.square(ledger.holdings.per_client(ledger.weights_at(t))).sum() for t in every]
-    )
-
-
-def _difference(larger: float, smaller: float) -> float:
-    """A difference that is zero when it is only rounding: what never changes has no variability at
-    all."""
-    return larger - smaller if larger > smaller * (1 + 1e-12) else 0.0
-
-
-def _normalised(values: Floats) -> Floats:
-    return np.asarray(values / values.sum(), np.float64)
-
-
-def _check_weights(weights: Floats, holdings: Holdings, where: str = "") -> None:
-    if weights.shape != holdings.enter.shape:
-        raise InputError(
-            f"weights{where}: {len(holdings.enter)} samples, but an array of shape {weights.shape}"
-        )
-    if not np.isfinite(weights).all() or (weights < 0).any():
-        i = int(np.argmax(~np.isfinite(weights) | (weights < 0)))
-        raise InputError(
-            f"weights{where}: finite numbers ≥ 0; sample {i} of client {holdings.client[i]} has "
-            f"{weights[i]}"
-        )

@@ -1,4 +1,4 @@
-"""Memory rules (``Update`` in line 5 of Algorithm 1), over sample numbers only.
+"""Memory rules (``Update`` in line 6 of Algorithm 1), over sample numbers only.
 
 A rule is a map from arrivals to slots: it says in which of the memory's slots a sample is put, and
 whoever was in that slot is gone. *How many* samples are kept is the number of slots; *whom* to
@@ -16,11 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.errors import InputError
+from headwater.ledger.checks import is_whole
 from headwater.ledger.samples import Samples
 from headwater.randomness import Purpose, below
 
 Slots = NDArray[np.int64]
+
 REJECTED = -1
+"""The slot of a sample that is not kept."""
 
 
 @runtime_checkable
@@ -29,12 +32,11 @@ class Memory(Protocol):
 
     @property
     def capacity(self) -> int | None:
-        """The number of slots; None: no limit."""
+        """The number of slots, C_m in the paper; None: no limit."""
         ...
 
     def slots(self, samples: Samples) -> Slots:
-        """The slot that each arriving sample is put into, from 0; ``REJECTED`` (−1): it is not
-        kept."""
+        """Give the slot, from 0, that each arriving sample is put into; ``REJECTED``: not kept."""
         ...
 
 
@@ -42,16 +44,17 @@ class Memory(Protocol):
 class Keep:
     """Keep everything: every sample has a slot of its own.
 
-    >>> Keep().slots(Samples.of(np.array([0]), np.array([3]), seed=0))
-    array([0, 1, 2])
+    Example:
+        >>> Keep().slots(Samples.of(np.array([0]), np.array([3]), seed=0))
+        array([0, 1, 2])
     """
 
     @property
     def capacity(self) -> None:
-        """No limit."""
+        """There is no limit."""
 
     def slots(self, samples: Samples) -> Slots:
-        """The arrival number."""
+        """The slot is the arrival number."""
         return samples.position
 
 
@@ -59,8 +62,9 @@ class Keep:
 class Fifo:
     """Keep the ``capacity`` newest samples: first in, first out.
 
-    >>> Fifo(2).slots(Samples.of(np.array([0]), np.array([5]), seed=0))
-    array([0, 1, 0, 1, 0])
+    Example:
+        >>> Fifo(2).slots(Samples.of(np.array([0]), np.array([5]), seed=0))
+        array([0, 1, 0, 1, 0])
     """
 
     capacity: int
@@ -69,17 +73,19 @@ class Fifo:
         _check_capacity("Fifo", self.capacity)
 
     def slots(self, samples: Samples) -> Slots:
-        """The slots in turn."""
+        """Take the slots in turn, so that the oldest sample is overwritten."""
         return samples.position % self.capacity
 
 
 @dataclass(frozen=True)
 class Reservoir:
-    """Keep ``capacity`` samples, each of those seen so far with equal probability (Vitter 1985,
-    Algorithm R).
+    """Keep ``capacity`` samples, each of those seen so far with equal probability.
 
-    >>> Reservoir(2).slots(Samples.of(np.array([0]), np.array([8]), seed=1))
-    array([ 0,  1,  1, -1,  0,  1, -1,  1])
+    Algorithm R of Vitter, *Random sampling with a reservoir*, 1985.
+
+    Example:
+        >>> Reservoir(2).slots(Samples.of(np.array([0]), np.array([8]), seed=1))
+        array([ 0,  1,  1, -1,  0,  1, -1,  1])
     """
 
     capacity: int
@@ -88,14 +94,15 @@ class Reservoir:
         _check_capacity("Reservoir", self.capacity)
 
     def slots(self, samples: Samples) -> Slots:
-        """A random one of the first ``position + 1`` places, of which only ``capacity`` exist."""
+        """Draw one of the first ``position + 1`` places, of which only ``capacity`` exist."""
         place = below(samples.position + 1, samples.draw(Purpose.MEMORY))
         chosen = np.where(place < self.capacity, place, REJECTED)
         return np.where(samples.position < self.capacity, samples.position, chosen)
 
 
-def _check_capacity(name: str, capacity: int) -> None:
-    if isinstance(capacity, bool) or not isinstance(capacity, int | np.integer) or capacity < 1:
+def _check_capacity(name: str, capacity: object) -> None:
+    if not is_whole(capacity) or not 1 <= capacity < 2**62:
         raise InputError(
-            f"{name}(capacity): a whole number of samples, at least 1; got {capacity!r}"
+            f"{name}(capacity): a whole number of samples, at least 1 and below 2^62; got "
+            f"{capacity!r}"
         )

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.errors import InputError
+from headwater.ledger.client_terms import client_noise
 from headwater.ledger.holdings import Holdings
-from headwater.ledger.optimal import client_noise
 from headwater.ledger.strategies import Importance
 from headwater.planner import Constants, exact_noise, optimal_for_target
 from headwater.planner.checks import distribution
@@ -76,12 +76,12 @@ class Target:
                 "Target(constants): give the bound's prices, or leave them to simulate(), which "
                 "estimates them"
             )
-        there = holdings.samples > 0
+        there = holdings.collected > 0
         aim = self._aim(there)
         noise = self._noise(holdings)
         importance = np.zeros(holdings.clients)
         importance[there] = optimal_for_target(
-            holdings.samples[there], noise[there], aim[there], self.constants
+            holdings.collected[there], noise[there], aim[there], self.constants
         ).importance
         return importance
 
@@ -102,7 +102,7 @@ class Target:
 
     def _noise(self, holdings: Holdings) -> Floats:
         """The noise of each client in units of c1²."""
-        fresh = ~holdings.historical & (holdings.samples > 0)
+        fresh = ~holdings.historical & (holdings.collected > 0)
         if self.bound == "paper":
             return fresh.astype(np.float64)
         return exact_noise(client_noise(holdings), int(np.count_nonzero(fresh)))

@@ -60,7 +60,7 @@ def test_fresh_phones_come_and_go_with_their_newest_ten(task: ActivityTask) -> N
     federation = task.split(0.25, ROUNDS, 0).final
     holdings = federation.holdings(ROUNDS)
     assert holdings.historical.sum() == 1
-    assert (holdings.samples == federation.train.counts).all()
+    assert (holdings.collected == federation.train.counts).all()
     held = np.array([holdings.held(t) for t in range(1, ROUNDS + 1)])
     assert held.any(axis=1).all()
     for client in np.flatnonzero(~holdings.historical):

@@ -79,7 +79,7 @@ def test_the_whole_stream_comes_within_the_run_and_somebody_fresh_is_there_in_ev
 ) -> None:
     federation = tasks[name].split(0.2, ROUNDS, 0).final
     holdings = federation.holdings(ROUNDS)
-    assert (holdings.samples == federation.train.counts).all()
+    assert (holdings.collected == federation.train.counts).all()
     fresh = ~holdings.historical[holdings.client]
     assert all((holdings.held(t) & fresh).any() for t in range(1, ROUNDS + 1))
     assert (Ledger.weigh(holdings, Fresh()).round_shares > 0).all()

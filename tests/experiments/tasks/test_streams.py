@@ -22,7 +22,7 @@ def part(counts: list[int]) -> Part:
 def test_a_steady_stream_lasts_exactly_as_long_as_the_run(counts: list[int], rounds: int) -> None:
     train = part([3, *counts])
     holdings = steady(train, 1, rounds, train).holdings(rounds)
-    assert holdings.samples.tolist() == [3, *counts]
+    assert holdings.collected.tolist() == [3, *counts]
     for m, count in enumerate(counts, start=1):
         enter = holdings.enter[holdings.client == m]
         by_round = np.searchsorted(enter, np.arange(1, rounds + 1), side="right")

@@ -13,7 +13,7 @@ class Engine(Protocol):
     """Executes a round's work. All engines give the plain loop's numbers, within rounding."""
 
     def moves(self, parameters: Tensor, orders: Orders, learning_rate: float) -> Tensor:
-        """Lines 3–12 of Algorithm 1: Σ_m share_m (θ_m(t, E+1) − θ(t))."""
+        """Lines 3–13 of Algorithm 1: Σ_m share_m (θ_m(t, E+1) − θ(t))."""
         ...
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The plain loop: lines 3–12 of Algorithm 1 as written.
+"""The plain loop: lines 3–13 of Algorithm 1 as written.
 
 It is the specification that the other engines are tested against.
 """

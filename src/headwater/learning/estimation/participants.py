@@ -54,8 +54,8 @@ class Participants:
         chosen = [
             (m, choose(_held(holdings, m), m, settings)) for m in _historical(holdings).tolist()
         ]
-        fresh = int((~holdings.historical & (holdings.samples > 0)).sum())
-        return cls(problem, problem.initial(), chosen, int(holdings.samples.sum()), fresh, rounds)
+        fresh = int((~holdings.historical & (holdings.collected > 0)).sum())
+        return cls(problem, problem.initial(), chosen, int(holdings.collected.sum()), fresh, rounds)
 
 
 def still_problem(model: nn.Module, federation: Federation, loss: Loss) -> Problem:

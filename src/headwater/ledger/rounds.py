@@ -1,0 +1,51 @@
+"""One round of a ledger: who counts how much, with which samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.ledger.holdings import Counts
+from headwater.randomness import Floats
+
+
+@dataclass(frozen=True)
+class Round:
+    """What is in the memories in one round, for the clients that count.
+
+    Attributes:
+        number: the round t, from 1.
+        clients: the clients with a sample of positive weight, in ascending order.
+        shares: p_m(t) of these clients; they sum to one.
+        offsets: entries offsets[k] … offsets[k + 1] − 1 of the next two arrays belong to
+            clients[k].
+        samples: sample numbers.
+        weights: λ_m(t, j) over the client's sum of them; they sum to one for every client.
+    """
+
+    number: int
+    clients: Counts
+    shares: Floats
+    offsets: Counts
+    samples: Counts
+    weights: Floats
+
+    @classmethod
+    def of(cls, number: int, weights: Floats, starts: Counts) -> Round:
+        """Gather the samples that count.
+
+        Args:
+            number: the round.
+            weights: λ of every sample, 0 for those that are not held.
+            starts: where each client's samples begin, and where the last client's end.
+        """
+        samples = np.flatnonzero(weights)
+        counts = np.diff(np.searchsorted(samples, starts))
+        clients = np.flatnonzero(counts)
+        counts = counts[clients]
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        weights = weights[samples]
+        totals = np.add.reduceat(weights, offsets[:-1])
+        within = weights / np.repeat(totals, counts)
+        return cls(number, clients, totals / totals.sum(), offsets, samples, within)
