@@ -30,7 +30,7 @@ def test_of_a_burst_the_memory_keeps_what_it_can() -> None:
     recorded = Recorded(np.array([2, 2, 2, 3]), np.array([0, 4]))
     holdings = hw.unroll([4], recorded, hw.Fifo(2), rounds=4)
     assert holdings.rounds_held.tolist() == [0, 1, 3 - 0, 2]
-    assert holdings.samples.tolist() == [3]
+    assert holdings.collected.tolist() == [3]
 
 
 @pytest.mark.parametrize(
