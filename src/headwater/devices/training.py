@@ -21,8 +21,8 @@ from headwater.devices.memory import Snapshot
 from headwater.devices.wire import Frame
 from headwater.learning.engines import choose
 from headwater.learning.problem import Problem
-from headwater.ledger.ledger import Round
 from headwater.ledger.orders import LocalWork
+from headwater.ledger.rounds import Round
 
 Whole = Annotated[int, Field(ge=1, strict=True)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]

@@ -18,10 +18,11 @@ from headwater.errors import InputError
 from headwater.flower.importance import Counts, importance
 from headwater.flower.roster import Roster, Standing
 from headwater.ledger.arrivals import Arrivals, Constant, Once, Poisson, Trace
-from headwater.ledger.holdings import unroll
-from headwater.ledger.ledger import Ledger, Round
+from headwater.ledger.ledger import Ledger
 from headwater.ledger.memory import Fifo, Keep, Memory, Reservoir
+from headwater.ledger.rounds import Round
 from headwater.ledger.strategies import Strategy
+from headwater.ledger.unrolling import unroll
 from headwater.randomness import Floats
 
 _FLOWER_ROUND = 6.0  # seconds; what a round of Flower takes before the first one was timed

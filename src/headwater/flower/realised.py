@@ -19,11 +19,12 @@ from headwater.flower.journal import Entry, Journal
 from headwater.flower.plan import memory
 from headwater.flower.roster import Roster
 from headwater.ledger.arrivals import FOREVER, Rounds
-from headwater.ledger.holdings import Holdings, unroll
+from headwater.ledger.holdings import Holdings
 from headwater.ledger.ledger import Ledger
 from headwater.ledger.memory import Keep, Memory
 from headwater.ledger.samples import Samples
 from headwater.ledger.strategies import Given
+from headwater.ledger.unrolling import unroll
 from headwater.randomness import Floats
 
 

@@ -37,8 +37,8 @@ from headwater.flower.roster import Roster
 from headwater.flower.settings import Settings
 from headwater.flower.state import State
 from headwater.flower.tally import Tally, Verdict
-from headwater.ledger.ledger import Round
 from headwater.ledger.orders import select
+from headwater.ledger.rounds import Round
 
 log = logging.getLogger("headwater.flower")
 

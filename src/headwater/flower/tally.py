@@ -11,7 +11,7 @@ from headwater.errors import InputError
 from headwater.flower import messages
 from headwater.flower.roster import Roster
 from headwater.flower.state import Moves, RefusedUpdate, Vector
-from headwater.ledger.ledger import Round
+from headwater.ledger.rounds import Round
 
 log = logging.getLogger("headwater.flower")
 # Flower's errors after which the same question may find an answer: message or reply lost, node

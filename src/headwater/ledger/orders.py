@@ -84,9 +84,8 @@ class LocalWork(Drawing):
 
     def orders(self, round: Round) -> Orders:
         """The work of one round."""
-        number = self.participants(len(round.clients))
-        if number < len(round.clients):
-            round = select(round, number, self.seed)
+        if self.participation is not None:
+            round = select(round, self.participation, self.seed)
         sizes = np.diff(round.offsets)
         if self.batch_size is not None and sizes.max() > self.batch_size:
             return _batches(round, sizes, self.batch_size, self.local_steps, self.seed)
@@ -100,7 +99,7 @@ class LocalWork(Drawing):
         return small or self.participants(len(round.clients)) < len(round.clients)
 
 
-def select(round: Round, number: int, seed: int) -> Round:
+def select(round: Round, participation: float, seed: int) -> Round:
     """Choose the clients of a round, with probability proportional to their shares.
 
     A client is there with probability π_m = min(1, c·p_m(t)), c such that the right number comes,
@@ -112,9 +111,10 @@ def select(round: Round, number: int, seed: int) -> Round:
 
     Args:
         round: all clients that hold a sample.
-        number: how many of them shall take part.
+        participation: how many of them take part, or which fraction, as in :class:`Drawing`.
         seed: of the run.
     """
+    number = Drawing(participation=participation).participants(len(round.clients))
     if number >= len(round.clients):
         return round
     chance = inclusion(round.shares, number)
