@@ -24,8 +24,8 @@ from headwater.experiments.table import Contents, DataCounts, Planned, Table
 from headwater.experiments.training_run import CurvePoint, Outcome
 from headwater.experiments.tuning import Tuning
 from headwater.files import replace
-from headwater.ledger.unrolling import unroll
 from headwater.ledger.strategies import Share, Strategy, Uniform
+from headwater.ledger.unrolling import unroll
 from headwater.report.card import write_card
 from headwater.report.overview import write_overview
 

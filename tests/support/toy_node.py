@@ -18,8 +18,8 @@ import torch
 from headwater.devices.wire import Frame, receive, send
 from headwater.learning.engines.loop import Loop
 from headwater.learning.problem import Problem
-from headwater.ledger.ledger import Round
 from headwater.ledger.orders import LocalWork
+from headwater.ledger.rounds import Round
 
 
 class ToyNode:
