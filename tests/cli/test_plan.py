@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from headwater.cli.main import main
-from headwater.fleet import Fleet, Outlook, compare
-from headwater.fleet.fleet import Kind
+from headwater.fleet import Device, Fleet, Outlook, compare
 
 REPOSITORY = Path(__file__).parents[2]
 CSV = """client,samples,fresh,rate,capacity,count
@@ -48,19 +47,21 @@ class TestAnswer:
         code, out, _ = plan("fleet.csv", "--ratio", "0.15")
         assert code == 0
         fleet = Fleet.of(
-            [Kind("server", 400, False, count=25), Kind("sensor", 1600, True, 16, 16, 25)]
+            [Device("server", 400, False, count=25), Device("sensor", 1600, True, 16, 16, 25)]
         )
         for place, p in enumerate(compare(Outlook.of(fleet, 100), 0.15).prospects, 1):
             numbers = (
                 f"{100 * p.historical:.2f} %",
                 f"{p.effective_samples:,.0f}",
                 f"{p.noise:.4f}",
-                f"{p.size:.4f}",
+                f"{p.few_samples:.4f}",
             )
             line = next(line for line in out.splitlines() if re.match(rf" *{place}  ", line))
             assert all(n in line for n in (p.strategy, *numbers, f"{p.total:.4f}"))
 
-    def test_fits_eighty_columns(self, plan):
+    @pytest.mark.parametrize("width", [60, 80, 200])
+    def test_fits_the_terminal_and_nothing_is_cut_off(self, plan, monkeypatch, width):
+        monkeypatch.setenv("COLUMNS", str(width))
         _, out, _ = plan(
             "fleet.csv",
             "--what-if",
@@ -68,21 +69,55 @@ class TestAnswer:
             "--what-if",
             "leave=server",
         )
-        assert max(map(len, out.splitlines())) <= 80
-        assert "…" not in out  # nothing is cut off
+        assert max(map(len, out.splitlines())) <= width
+        assert "…" not in out
+        for name in ("historical", "uniform", "server", "sensor", "leave=server"):
+            assert re.search(rf"^ +(\d  )?{name} ", out, re.MULTILINE)
+
+    @pytest.mark.parametrize("width", [60, 80])
+    def test_long_names_stay_readable(self, plan, monkeypatch, tmp_path, width):
+        monkeypatch.setenv("COLUMNS", str(width))
+        name = "north-hall-conveyor-camera-0017"
+        (tmp_path / "f.csv").write_text(
+            f"client,samples,fresh,count\n{name},1000000,no,9000000\nb,20000,yes,10000000\n"
+        )
+        _, out, _ = plan("f.csv")
+        assert max(map(len, out.splitlines())) <= width
+        first = re.search(r"^ (north\S*)", out, re.MULTILINE)[1]
+        assert name.startswith(first)
+        assert len(first) >= 16
+
+    def test_both_tables_speak_of_the_same_share(self, plan):
+        for kind in ("paper", "sharp"):
+            _, out, _ = plan("fleet.csv", "--ratio", "0.15", "--bound", kind)
+            strategy = "optimal" if kind == "paper" else "sharp"
+            assert f"Who counts how much under {strategy}" in out
+            above = re.search(rf" {strategy} +(\S+) %", out)[1]
+            below = re.search(r"all historical .* no +(\S+) %", out)[1]
+            fresh = re.search(r"all fresh .* yes +(\S+) %", out)[1]
+            assert above == below
+            assert float(above) + float(fresh) == pytest.approx(100, abs=0.011)
+
+    def test_a_share_of_each_times_its_clients_is_the_share_together(self, plan):
+        found = answer(plan, "fleet.csv")
+        assert sum(row["share"] for row in found["clients"]) == pytest.approx(1)
+        for row in found["clients"]:
+            assert row["share_of_each"] * row["count"] == pytest.approx(row["share"])
 
     def test_json_is_alone_on_standard_output_and_complete(self, plan):
         found = answer(plan, "fleet.csv", "--ratio", "0.15", "--what-if", "capacity=2x")
-        assert found["rows"][0]["strategy"] == "Optimal (paper)"
+        assert found["rows"][0]["strategy"] == "optimal"
         assert found["rows"][0]["historical_share"] == pytest.approx(0.4522, abs=5e-5)
         assert [row["order"] for row in found["rows"]] == [1, 2, 3, 4, 5, 6]
         assert found["ratio"] == {"value": 0.15, "source": "given"}
         assert found["clients"][0] == {
             "client": "server",
+            "kind": "",
             "count": 25,
             "samples": 400,
             "fresh": False,
             "share": found["rows"][0]["historical_share"],
+            "share_of_each": pytest.approx(found["rows"][0]["historical_share"] / 25),
         }
         assert found["historical_suffices_up_to"] == pytest.approx((0.2 / 25) ** 0.5)
         assert "45.2 %" in found["recommendation"]
@@ -120,7 +155,7 @@ class TestAnswer:
             answer(plan, "f.csv", "--bound", "sharp", "--rounds", r) for r in ("1000", "10")
         )
         noise = [
-            {row["strategy"]: row["noise"] for row in a["rows"]}["Uniform"] for a in (slow, fast)
+            {row["strategy"]: row["noise"] for row in a["rows"]}["uniform"] for a in (slow, fast)
         ]
         assert noise[0] == pytest.approx((1000 / 1100) * (1 - 1 / 1000) ** 0.5)
         assert noise[1] == pytest.approx((1000 / 1100) * (1 / 100 - 1 / 1000) ** 0.5)
@@ -128,8 +163,35 @@ class TestAnswer:
     def test_long_lists_are_left_to_json(self, plan, tmp_path):
         rows = "".join(f"c{k},10,{'yes' if k % 2 else 'no'}\n" for k in range(30))
         (tmp_path / "f.csv").write_text("client,samples,fresh\n" + rows)
-        assert "--json lists the shares of all 30 rows." in plan("f.csv")[1]
+        _, out, _ = plan("f.csv")
+        assert "--json lists the shares of all 30 rows." in out
+        assert re.search(r"all historical +15 ", out)
         assert len(answer(plan, "f.csv")["clients"]) == 30
+
+    def test_long_lists_are_shown_by_kind(self, plan, tmp_path):
+        rows = "".join(f"c{k},10,yes,{'camera' if k % 3 else 'sensor'}\n" for k in range(30))
+        (tmp_path / "f.csv").write_text("client,samples,fresh,kind\nold,50,no,\n" + rows)
+        _, out, _ = plan("f.csv", "--what-if", "leave=camera")
+        assert re.search(r"^ camera +20 ", out, re.MULTILINE)
+        assert re.search(r"^ sensor +10 ", out, re.MULTILINE)
+        assert re.search(r"^ of no kind +1 ", out, re.MULTILINE)
+        kinds = {row["client"]: row["kind"] for row in answer(plan, "f.csv")["clients"]}
+        assert (kinds["old"], kinds["c0"], kinds["c1"]) == ("", "sensor", "camera")
+
+    def test_a_stream_that_is_over_in_round_one_is_answered(self, plan, tmp_path):
+        (tmp_path / "f.csv").write_text(
+            "client,samples,fresh,rate\na,9,no,\nb,1,yes,8\nc,9,yes,1\n"
+        )
+        note = "'b' is listed as fresh, but all samples are there in round 1 and stay"
+        assert note in " ".join(plan("f.csv")[1].split())
+        found = answer(plan, "f.csv")
+        assert [row["fresh"] for row in found["clients"]] == [False, False, True]
+        assert note in found["notes"][0]
+
+    def test_samples_that_never_arrive_are_named(self, plan, tmp_path):
+        (tmp_path / "f.csv").write_text("client,samples,fresh,rate\na,9,no,\nb,5000,yes,8\n")
+        (note,) = answer(plan, "f.csv", "--rounds", "10")["notes"]
+        assert "'b' is listed with more samples than arrive in 10 rounds (80 of 5,000)" in note
 
     def test_names_are_not_markup(self, plan, tmp_path):
         (tmp_path / "f.csv").write_text("client,samples,fresh\n[red]cam[/red],10,no\n[/x],20,yes\n")
@@ -186,26 +248,70 @@ class TestPictures:
                 assert picture.shape[1] > 1000
                 assert picture[..., :3].std() > 0.05  # something is drawn
 
-    def test_need_both_kinds_of_clients(self, plan, tmp_path):
-        (tmp_path / "f.csv").write_text("client,samples,fresh\na,100,no\n")
-        code, _, err = plan("f.csv", "--plot", "pictures")
-        assert code == 2
-        assert "pictures need historical and fresh clients" in err
+    @pytest.mark.parametrize(
+        ("rows", "ratio", "reason"),
+        [
+            ("a,100,no\n", "0.1", "they need historical and fresh clients"),
+            ("a,100,yes\n", "0.1", "they need historical and fresh clients"),
+            ("a,100,no\nb,100,yes\n", "0", "they need a ratio above zero"),
+        ],
+    )
+    def test_the_plan_comes_without_them_where_there_can_be_none(
+        self, plan, tmp_path, rows, ratio, reason
+    ):
+        (tmp_path / "f.csv").write_text("client,samples,fresh\n" + rows)
+        code, out, _ = plan("f.csv", "--plot", "pictures", "--ratio", ratio)
+        assert code == 0
+        assert f"Note: No pictures: {reason}." in out
+        assert "Who counts how much" in out
+        assert not (tmp_path / "pictures").exists()
+        found = answer(plan, "f.csv", "--plot", "pictures", "--ratio", ratio)
+        assert (found["pictures"], reason in found["notes"][0]) == ([], True)
+
+
+STRANGE = "\x1b[31mred\x07\u202eabc\x9b1m"
+
+
+class TestStrangeNames:
+    def test_control_characters_are_written_out(self, plan, tmp_path):
+        (tmp_path / "f.csv").write_text(
+            f'client,samples,fresh,kind\n"{STRANGE}",10,no,\n"two\nlines",20,yes,"k\x1b]0;x\x07"\n'
+        )
+        for arguments in ((), ("--what-if", f"leave={STRANGE}")):
+            code, out, _ = plan("f.csv", *arguments)
+            assert code == 0
+            assert not set(out) - {"\n"} & set(STRANGE + "\r\t") - set("[31mredabc1")
+            assert r"\x1b[31mred\x07" in out
+            assert r"two\nlines" in out
+
+    def test_json_keeps_the_name_and_shows_none_of_it(self, plan, tmp_path):
+        (tmp_path / "f.csv").write_text(f'client,samples,fresh\n"{STRANGE}",10,no\nü,20,yes\n')
+        _, out, _ = plan("f.csv", "--json")
+        assert json.loads(out)["clients"][0]["client"] == STRANGE
+        assert all(c.isprintable() or c == "\n" for c in out)
+        assert "ü" in out
+
+    def test_mistakes_show_none_of_it(self, plan, tmp_path):
+        (tmp_path / "f.csv").write_text(f'client,samples,fresh\n"{STRANGE}",-1,no\n')
+        for arguments in (["f.csv"], ["fleet.csv", "--what-if", f"leave={STRANGE}"]):
+            code, _, err = plan(*arguments)
+            assert code == 2
+            assert all(c.isprintable() or c == "\n" for c in err)
 
 
 MISTAKES = [
     (["nowhere.csv"], "nowhere.csv: there is no such file"),
     (
         ["mnist"],
-        "'mnist' is neither a federation file (.csv, .toml) nor a task (synthetic, cifar10",
+        "'mnist' is neither a fleet file (.csv, .toml) nor a task (synthetic, cifar10",
     ),
     (["fleet.csv", "--ratio", "-1"], "--ratio is -1; it must be zero or more"),
     (["fleet.csv", "--ratio", "nan"], "--ratio is nan; it must be zero or more"),
     (["fleet.csv", "--ratio", "inf"], "--ratio is inf"),
-    (["fleet.csv", "--ratio", "estimate"], "a federation file has no model to estimate it from"),
+    (["fleet.csv", "--ratio", "estimate"], "a fleet file has no model to estimate it from"),
     (["synthetic", "--ratio", "guess"], "--ratio is 'guess'; it must be a number"),
     (["fleet.csv", "--bound", "loose"], "bound: 'paper' or 'sharp'; got 'loose'"),
-    (["fleet.csv", "--rounds", "0"], "--rounds is 0; it must be at least 1"),
+    (["fleet.csv", "--rounds", "0"], "--rounds is 0; it must be from 1 to 1073741823"),
     (["fleet.csv", "--historical", "0.2"], "--historical is for tasks"),
     (
         ["synthetic", "--historical", "1.5"],
@@ -221,9 +327,9 @@ MISTAKES = [
     ),
     (
         ["fleet.csv", "--what-if", "leave=nobody"],
-        "there is no client 'nobody' in this federation; there are: server",
+        "there is no client 'nobody' in this fleet; there are: server",
     ),
-    (["fleet.csv", "--what-if", "rate=2x"], "would get 32 samples a round and can keep 16"),
+    (["fleet.csv", "--what-if", "rate=2x"], "would get 32 samples per round and can keep 16"),
     (["bad.csv"], "bad.csv, line 3, column 2 (samples): got '-5'; a number above 0"),
 ]
 

@@ -5,16 +5,17 @@ import pytest
 
 import headwater.fleet.outlook as outlook_module
 from headwater import Constant, Fifo, Keep, Ledger, Once, Poisson, Uniform, unroll
-from headwater.fleet import Fleet, Outlook
-from headwater.fleet.fleet import Kind
+from headwater.fleet import Device, Fleet, Outlook
+from headwater.fleet.outlook import _distinct
+from headwater.fleet.streams import stream_holdings
 from headwater.ledger.client_terms import client_noise
 
 KINDS = [
-    Kind("server", 500, False),
-    Kind("sensor", 800, True, 8, 16, count=3),
-    Kind("slow", 40, True, 0.4, 5, count=2),
-    Kind("short", 30, True, 4, 9),  # its stream ends in round 8
-    Kind("long", 10_000, True, 3, 3, count=2),  # most of it never arrives
+    Device("server", 500, False),
+    Device("sensor", 800, True, 8, 16, count=3),
+    Device("slow", 40, True, 0.4, 5, count=2),
+    Device("short", 30, True, 4, 9),  # its stream ends in round 8
+    Device("long", 10_000, True, 3, 3, count=2),  # most of it never arrives
 ]
 
 
@@ -44,6 +45,33 @@ def test_is_that_of_every_single_client(rounds):
     np.testing.assert_allclose(np.repeat(outlook.memory, repeat), held / rounds)
 
 
+@pytest.mark.parametrize("rounds", [1, 3, 50])
+def test_streams_are_unrolled_as_their_rules_say(rounds):
+    """Every rate and capacity of a grid, against the ledger's own unrolling of each client."""
+    cases = [
+        (samples, rate, capacity)
+        for samples in (1, 2, 7, 30)
+        for rate in (0.07, 0.1, 0.3, 0.5, 1.0, 2.5, 3.0, 7.0)
+        for capacity in (1, 2, 3, 7, 8, 100)
+        if capacity >= np.ceil(rate)
+    ]
+    samples, rate, capacity = (np.array(column) for column in zip(*cases, strict=True))
+    found = stream_holdings(samples, rate.astype(float), capacity, rounds)
+    arrivals = [Constant(r) for r in rate.tolist()]
+    expected = unroll(samples, arrivals, [Fifo(c) for c in capacity.tolist()], rounds)
+    assert (found.enter == expected.enter).all()
+    assert (found.leave == expected.leave).all()
+    assert (found.offsets == expected.offsets).all()
+
+
+def test_rows_that_are_alike_are_found_whatever_their_order():
+    rng = np.random.default_rng(0)
+    rows = rng.integers(1, 4, (3, 200)).astype(float)
+    alike, member = _distinct(*rows)
+    assert (alike[:, member] == rows).all()
+    assert alike.shape[1] == len({tuple(column) for column in rows.T})
+
+
 def test_pieces_change_nothing(monkeypatch):
     whole = Outlook.of(Fleet.of(KINDS), 50)
     monkeypatch.setattr(
@@ -56,7 +84,7 @@ def test_pieces_change_nothing(monkeypatch):
 
 def test_long_streams_in_units_of_several_samples(monkeypatch):
     exact = Outlook.of(Fleet.of(KINDS[1:]), 100)
-    monkeypatch.setattr(outlook_module, "_SAMPLES", 200)
+    monkeypatch.setattr(outlook_module, "_AT_ONCE", 200)
     rough = Outlook.of(Fleet.of(KINDS[1:]), 100)
     np.testing.assert_allclose(
         rough.noise[0], exact.noise[0], rtol=1e-9
@@ -66,7 +94,7 @@ def test_long_streams_in_units_of_several_samples(monkeypatch):
 
 
 def test_a_billion_samples():
-    fleet = Fleet.of([Kind("old", 10**9, False), Kind("new", 10**9, True, 10**7, 10**7)])
+    fleet = Fleet.of([Device("old", 10**9, False), Device("new", 10**9, True, 10**7, 10**7)])
     outlook = Outlook.of(fleet, 100)
     assert outlook.noise[1] == pytest.approx(1e-7 - 1e-9, rel=1e-3)
     assert outlook.total == pytest.approx(2e9)

@@ -1,72 +1,109 @@
-"""What ``headwater plan`` plans for: a federation file, or a task whose ratio can be estimated."""
+"""What ``headwater plan`` plans for: a fleet file, or a task whose ratio can be estimated."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from headwater.errors import InputError
 from headwater.fleet import Fleet, Outlook, read
+from headwater.fleet.fleet import Flags
+from headwater.fleet.fleet_file import Watch
+from headwater.planner import ratio_at
+from headwater.report.plan_answer import Ratio
+from headwater.report.plan_json import Json
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from headwater.learning.estimation.measured import Measurement
+    from headwater.learning.estimation.ratio import Estimate
+    from headwater.learning.federation import Federation
 
 PAPER_RATIO = 0.15
 PAPER_STREAMS = 25
 """The paper's c2/c1 for CIFAR-10, and its number of fresh clients there."""
 
+LONGEST_RUN = 2**30 - 1
+"""Rounds that a ledger can count."""
+
 _FILES = (".csv", ".toml")
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """c2/c1, where it is from, and what it was made of."""
-
-    value: float
-    source: str
-    parts: dict[str, Any]
-
-
-@dataclass(frozen=True)
 class Subject:
-    """What is planned for: a federation file or a task.
+    """What is planned for: a fleet file or a task.
 
     Attributes:
         name: of the file or the task.
         outlook: its clients after the run's rounds.
         fleet: its clients as rows that can be changed; asked for by what-ifs only.
         ratio: how to get c2/c1 from what the user wrote.
+        notes: what is to be known about the clients beside that.
     """
 
     name: str
     outlook: Outlook
     fleet: Callable[[], Fleet]
     ratio: Callable[[str | None], Ratio]
+    notes: list[str] = field(default_factory=list)
 
 
 def is_file(name: str) -> bool:
-    """Does this name a federation file, there or not?"""
+    """Whether this names a fleet file, there or not."""
     return Path(name).suffix.lower() in _FILES or Path(name).is_file()
 
 
-def from_file(name: str, rounds: int | None) -> Subject:
-    """A federation file; its ratio is given, or the paper's."""
+def from_file(name: str, rounds: int | None, watch: Watch) -> Subject:
+    """A fleet file; its ratio is given, or the paper's."""
     length = _check_rounds(100 if rounds is None else rounds)
-    fleet = read(Path(name), length)
+    fleet = read(Path(name), length, watch)
     outlook = Outlook.of(fleet, length)
-    return Subject(name, outlook, lambda: fleet, lambda text: _given(text, outlook.fresh_clients))
+    return Subject(
+        name=name,
+        outlook=outlook,
+        fleet=lambda: fleet,
+        ratio=lambda text: _given(text, outlook.fresh_clients),
+        notes=_notes(fleet, outlook),
+    )
+
+
+def _notes(fleet: Fleet, outlook: Outlook) -> list[str]:
+    """What the file says and the run does not do."""
+    notes = []
+    still = fleet.fresh & ~outlook.fresh
+    if still.any():
+        notes.append(
+            f"{_rows(fleet, still)} as fresh, but all samples are there in round 1 and stay: "
+            "counted as historical."
+        )
+    late = fleet.fresh & (outlook.samples < 0.99 * fleet.samples)
+    if late.any():
+        row = int(late.argmax())
+        notes.append(
+            f"{_rows(fleet, late)} with more samples than arrive in {outlook.rounds:,} rounds "
+            f"({outlook.samples[row]:,.0f} of {fleet.samples[row]:,}): the rest is not counted."
+        )
+    return notes
+
+
+def _rows(fleet: Fleet, which: Flags) -> str:
+    first = fleet.names[int(np.argmax(which))]
+    more = int(which.sum()) - 1
+    return f"{first!r} and {more:,} more are listed" if more else f"{first!r} is listed"
 
 
 def _given(text: str | None, fresh: float) -> Ratio:
     if text is not None:
-        return Ratio(
-            _number(text, "a federation file has no model to estimate it from"), "given", {}
-        )
-    # c1 = σ0·D·√(M − M_hist): what a paper's ratio says about model and data is the rest of it
-    value = PAPER_RATIO * math.sqrt(PAPER_STREAMS / max(1.0, fresh))
-    return Ratio(
-        value, f"the paper's for images, at {fresh:,.0f} fresh clients; --ratio sets yours", {}
-    )
+        return Ratio(_number(text, "a fleet file has no model to estimate it from"), "given")
+    value = ratio_at(PAPER_RATIO, PAPER_STREAMS, fresh)
+    words = f"the paper's for images, at {fresh:,.0f} fresh clients; --ratio sets yours"
+    return Ratio(value, words)
 
 
 def _number(text: str, otherwise: str) -> float:
@@ -90,7 +127,7 @@ def from_task(
 
     if name not in TASKS and ":" not in name:
         raise InputError(
-            f"{name!r} is neither a federation file (.csv, .toml) nor a task ({', '.join(TASKS)}, "
+            f"{name!r} is neither a fleet file (.csv, .toml) nor a task ({', '.join(TASKS)}, "
             "or module:Class of your own)"
         )
     chosen = find_task(name, data_dir)
@@ -99,38 +136,52 @@ def from_task(
     if not 0 < part < 1:
         raise InputError(f"--historical is {part:g}; it must be a fraction between 0 and 1")
     data = chosen.split(part, length, seed).final
-    holdings = data.holdings(length, seed)
 
     def ratio(text: str | None) -> Ratio:
         if text in (None, "estimate", "measure"):
             return _estimated(chosen.model(seed), data, length, seed, measured=text == "measure")
-        return Ratio(_number(text or "", "or 'estimate', or 'measure'"), "given", {})
-
-    def fleet() -> Fleet:
-        return Fleet.of_clients(data.train.counts, data.arrivals, data.memory)
+        return Ratio(_number(text or "", "or 'estimate', or 'measure'"), "given")
 
     return Subject(
-        f"{name}, {100 * part:g} % historical", Outlook.of_holdings(holdings), fleet, ratio
+        name=f"{name}, {100 * part:g} % historical",
+        outlook=Outlook.of_holdings(data.holdings(length, seed)),
+        fleet=lambda: Fleet.of_clients(data.train.counts, data.arrivals, data.memory),
+        ratio=ratio,
     )
 
 
-def _estimated(model: Any, data: Any, rounds: int, seed: int, measured: bool) -> Ratio:
+def _estimated(
+    model: nn.Module, data: Federation, rounds: int, seed: int, *, measured: bool
+) -> Ratio:
     from headwater.learning.estimation import estimate, measure
 
     if not measured:
         found = estimate(model, data, rounds=rounds, seed=seed)
-        return Ratio(found.ratio, "estimated the paper's way", _parts(found))
+        return Ratio(found.ratio, "estimated the paper's way", _words(found), _parts(found))
     seen = measure(model, data, rounds=rounds, seed=seed)
-    names = ("variance_at_start", "variance_after_steps", "discrepancy")
-    more: dict[str, Any] = {name: asdict(getattr(seen, name)) for name in names}
-    more["error"] = seen.ratio.error
     low, high = seen.ratio.interval
     return Ratio(
-        seen.ratio.value, f"measured, 95 % {low:.3g} to {high:.3g}", _parts(seen.estimate) | more
+        value=seen.ratio.value,
+        source=f"measured, 95 % {low:.3g} to {high:.3g}",
+        words=f"{_words(seen.estimate)}\n{_measured_words(seen)}",
+        parts={**_parts(seen.estimate), **_measured_parts(seen)},
     )
 
 
-def _parts(found: Any) -> dict[str, Any]:
+def _words(found: Estimate) -> str:
+    norms = f"G = {found.gradient_norm:.3g}, D = {found.diameter:.3g}, B = {found.loss_bound:.3g}"
+    return f"{norms}, d = {found.parameters:,}, N = {found.total_samples:,}"
+
+
+def _measured_words(seen: Measurement) -> str:
+    start, after, between = (
+        f"{found.value:.3g} ± {found.error:.2g}"
+        for found in (seen.variance_at_start, seen.variance_after_steps, seen.discrepancy)
+    )
+    return f"σ0² = {start} at the start, {after} after steps; disc = {between}"
+
+
+def _parts(found: Estimate) -> Mapping[str, Json]:
     return {
         "G": found.gradient_norm,
         "D": found.diameter,
@@ -141,7 +192,16 @@ def _parts(found: Any) -> dict[str, Any]:
     }
 
 
+def _measured_parts(seen: Measurement) -> Mapping[str, Json]:
+    return {
+        "variance_at_start": asdict(seen.variance_at_start),
+        "variance_after_steps": asdict(seen.variance_after_steps),
+        "discrepancy": asdict(seen.discrepancy),
+        "error": seen.ratio.error,
+    }
+
+
 def _check_rounds(rounds: int) -> int:
-    if rounds < 1:
-        raise InputError(f"--rounds is {rounds}; it must be at least 1")
+    if not 1 <= rounds <= LONGEST_RUN:
+        raise InputError(f"--rounds is {rounds}; it must be from 1 to {LONGEST_RUN}")
     return rounds

@@ -1,25 +1,31 @@
-"""The strategies side by side, before any training: what the bound says each costs, and so how they
-should rank.
+"""The strategies side by side, before any training: what the bound says that each will cost.
 
-All in the paper's unit c1. A group of k equal clients with importance P together is one client with
-k times the samples and a k-th of the noise: Σ v p² = v·P²/k and Σ p²/N_m = P²/(k·N_m). So the work
-grows with the kinds of clients, not with the clients.
+All in the paper's unit c1. A row of k equal clients with importance P together is one client with k
+times the samples and a k-th of the noise: Σ v p² = v·P²/k and Σ p²/N_m = P²/(k·N_m). So the work
+grows with the rows and not with the clients.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import Literal
 
 import numpy as np
 
 from headwater.errors import InputError
 from headwater.fleet.outlook import Outlook
-from headwater.planner import Constants, bound_terms, effective_samples, minimise
+from headwater.ledger.optimal import Optimal
+from headwater.ledger.registry import REGISTRY, Entry
+from headwater.ledger.strategies import ByMemory, Fresh, Historical, Strategy, Uniform
+from headwater.planner import Constants, bound_terms, effective_samples, exact_noise, minimise
 from headwater.randomness import Floats
 
 Bound = Literal["paper", "sharp"]
+OPTIMUM: dict[Bound, str] = {"paper": "optimal", "sharp": "sharp"}
+"""The registered name of the strategy that minimises each bound."""
+
 _ALIKE = 1e-9  # relative differences of the bound that are rounding
 
 
@@ -28,12 +34,12 @@ class Prospect:
     """A strategy and what it is predicted to cost.
 
     Attributes:
-        strategy: its name.
+        strategy: its registered name.
         importance: of each row of the outlook, all clients of the row together.
         historical: importance of the historical clients together.
         effective_samples: N_eff.
-        noise: the bound's term of gradient noise, over c1.
-        size: the bound's term of few effective samples and discrepancy, over c1.
+        noise: the bound's cost of rounds that differ, over c1.
+        few_samples: the bound's cost of few effective samples and of discrepancy, over c1.
     """
 
     strategy: str
@@ -41,17 +47,24 @@ class Prospect:
     historical: float
     effective_samples: float
     noise: float
-    size: float
+    few_samples: float
 
     @property
     def total(self) -> float:
-        """ψ/c1."""
-        return self.noise + self.size
+        """The bound over c1, without what no choice changes."""
+        return self.noise + self.few_samples
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Strategies in their predicted order, best first."""
+    """Strategies in their predicted order, best first.
+
+    Attributes:
+        outlook: the fleet that they are compared for.
+        ratio: c2/c1 as the paper defines it.
+        bound: whose noise counts.
+        prospects: what each strategy is predicted to cost.
+    """
 
     outlook: Outlook
     ratio: float
@@ -61,39 +74,51 @@ class Comparison:
     def __getitem__(self, strategy: str) -> Prospect:
         return next(p for p in self.prospects if p.strategy == strategy)
 
+    def __contains__(self, strategy: str) -> bool:
+        return any(p.strategy == strategy for p in self.prospects)
+
     @property
     def best(self) -> Prospect:
         """The optimum of the bound that is compared by."""
-        return self[optimal_name(self.bound)]
+        return self[OPTIMUM[self.bound]]
 
     @property
     def historical_suffices(self) -> float | None:
-        """The ratio c2/c1 up to which the historical clients alone are optimal; None if it is all
-        or nobody.
+        """The ratio c2/c1 up to which clients without noise are best alone; None: all or nobody.
 
         √(n_hist / Σ_{v>0} 1/v_m), in the paper's case √(n_hist/(M − M_hist)).
         """
-        noise, samples = group_noise(self.outlook, self.bound), self.outlook.group_samples
+        noise, samples = row_noise(self.outlook, self.bound), self.outlook.row_samples
         noisy = noise > 0
         if not noisy.any() or noisy.all():
             return None
         return float(np.sqrt(samples[~noisy].sum() / samples.sum() / (1 / noise[noisy]).sum()))
 
 
-def optimal_name(bound: Bound) -> str:
-    """How the minimiser of a bound is called in tables."""
-    return f"Optimal ({bound})"
+def as_bound(text: str) -> Bound:
+    """One of the two bounds, by name.
+
+    >>> as_bound("sharp")
+    'sharp'
+    """
+    for bound in OPTIMUM:
+        if text == bound:
+            return bound
+    raise InputError(f"bound: 'paper' or 'sharp'; got {text!r}")
 
 
-def group_noise(outlook: Outlook, bound: Bound) -> Floats:
+def row_noise(outlook: Outlook, bound: Bound, fresh_clients: float | None = None) -> Floats:
     """The noise of each row at importance one, in units of c1².
 
-    The paper's: 1 for a fresh client. The sharper one: v_m/(M − M_hist), as c1 = σ0·D·√(M − M_hist)
-    has a factor that the exact noise does not need.
+    Args:
+        outlook: the fleet.
+        bound: "paper" takes it for one for each fresh client, "sharp" as it is.
+        fresh_clients: M − M_hist of the fleet that c1 belongs to; None: of this one.
     """
     if bound == "paper":
         return outlook.fresh / outlook.count
-    return outlook.noise / (outlook.count * max(1.0, outlook.fresh_clients))
+    known = outlook.fresh_clients if fresh_clients is None else fresh_clients
+    return exact_noise(outlook.noise / outlook.count, known)
 
 
 def compare(outlook: Outlook, ratio: float, bound: Bound = "paper") -> Comparison:
@@ -104,60 +129,82 @@ def compare(outlook: Outlook, ratio: float, bound: Bound = "paper") -> Compariso
         ratio: c2/c1 as the paper defines it.
         bound: whose noise counts, the paper's or the sharper one.
 
-    >>> from headwater.fleet.fleet import Fleet, Kind
-    >>> old = Kind("old", 400, False, count=25)
-    >>> fleet = Fleet.of([old, Kind("new", 1600, True, 16, 16, count=25)])
+    >>> from headwater.fleet import Device, Fleet
+    >>> old = Device("old", 400, False, count=25)
+    >>> fleet = Fleet.of([old, Device("new", 1600, True, 16, 16, count=25)])
     >>> comparison = compare(Outlook.of(fleet, rounds=100), ratio=0.15)
     >>> [(p.strategy, round(p.historical, 4), round(p.total, 4)) for p in comparison.prospects[:3]]
-    [('Optimal (paper)', 0.4522, 0.2869), ('Optimal (sharp)', 0.2106, 0.3079), ('Uniform', 0.2,
-    0.31)]
+    [('optimal', 0.4522, 0.2869), ('sharp', 0.2106, 0.3079), ('uniform', 0.2, 0.31)]
     """
-    if bound not in ("paper", "sharp"):
-        raise InputError(f"bound: 'paper' or 'sharp'; got {bound!r}")
-    choices: dict[str, Floats] = {
-        optimal_name(b): minimise(group_noise(outlook, b), outlook.group_samples, ratio).importance
-        for b in (("paper", "sharp") if bound == "paper" else ("sharp", "paper"))
-    }
-    choices |= {
-        name: weight / weight.sum()
-        for name, weight in _weights(outlook).items()
-        if weight.sum() > 0
-    }
-    prospects = [_prospect(outlook, name, p, ratio, bound) for name, p in choices.items()]
-    return Comparison(outlook, ratio, bound, _in_order(prospects))
+    best = OPTIMUM[as_bound(bound)]
+    # The optimum comes first, so that among strategies that cost the same it is shown first.
+    entries = sorted(REGISTRY.values(), key=lambda entry: entry.name != best)
+    found = [_prospect(outlook, entry, ratio, bound) for entry in entries]
+    return Comparison(outlook, ratio, bound, _in_order([p for p in found if p is not None]))
+
+
+@singledispatch
+def row_importance(strategy: Strategy, outlook: Outlook) -> Floats | None:
+    """The importance of each row under a strategy; None if it says nothing about this fleet."""
+    del strategy, outlook
+    return None
+
+
+@row_importance.register
+def _(strategy: Optimal, outlook: Outlook) -> Floats | None:
+    noise = row_noise(outlook, strategy.bound)
+    ratio = np.inf if strategy.ratio is None else strategy.ratio
+    return minimise(noise, outlook.row_samples, ratio).importance
+
+
+@row_importance.register
+def _(_strategy: Uniform, outlook: Outlook) -> Floats | None:
+    return _shares(outlook.row_samples)
+
+
+@row_importance.register
+def _(_strategy: ByMemory, outlook: Outlook) -> Floats | None:
+    return _shares(outlook.count * outlook.memory)
+
+
+@row_importance.register
+def _(_strategy: Historical, outlook: Outlook) -> Floats | None:
+    return _shares(outlook.row_samples * ~outlook.fresh)
+
+
+@row_importance.register
+def _(_strategy: Fresh, outlook: Outlook) -> Floats | None:
+    return _shares(outlook.row_samples * outlook.fresh)
+
+
+def _shares(weight: Floats) -> Floats | None:
+    total = float(weight.sum())
+    return weight / total if total else None
+
+
+def _prospect(outlook: Outlook, entry: Entry, ratio: float, bound: Bound) -> Prospect | None:
+    if entry.required:  # share-0.5 and the like: a number that nobody gave
+        return None
+    strategy = entry.make(ratio) if entry.number == "ratio" else entry.make()
+    importance = row_importance(strategy, outlook)
+    if importance is None:
+        return None
+    prices = Constants(c0=0.0, c1=1.0, few_samples=1.0, discrepancy=0.0)
+    terms = bound_terms(importance, outlook.row_samples, row_noise(outlook, bound), prices)
+    return Prospect(
+        strategy=entry.name,
+        importance=importance,
+        historical=float(importance[~outlook.fresh].sum()),
+        effective_samples=effective_samples(importance, outlook.row_samples),
+        noise=terms.noise,
+        few_samples=ratio * terms.few_samples,
+    )
 
 
 def _in_order(prospects: Sequence[Prospect]) -> list[Prospect]:
-    """Cheapest first; those that differ by rounding only stay as they are, the optimum before its
-    equals."""
+    """Cheapest first; those that differ by rounding only stay in the order that they have."""
     costs = np.array([p.total for p in prospects])
     if not np.isfinite(costs).all():  # an infinite ratio: effective samples are all that counts
         costs = 1 / np.array([p.effective_samples for p in prospects])
     scale = costs.min() or costs.max() or 1.0
     return [prospects[k] for k in np.argsort(np.round(costs / (scale * _ALIKE)), kind="stable")]
-
-
-def _weights(outlook: Outlook) -> dict[str, Floats]:
-    """The strategies that need no ratio: importances that are still to be divided by their sum."""
-    samples = outlook.group_samples
-    return {
-        "Uniform": samples,
-        "ByMemory": outlook.count * outlook.memory,
-        "Historical": samples * ~outlook.fresh,
-        "Fresh": samples * outlook.fresh,
-    }
-
-
-def _prospect(
-    outlook: Outlook, name: str, importance: Floats, ratio: float, bound: Bound
-) -> Prospect:
-    prices = Constants(c0=0.0, c1=1.0, few_samples=1.0, discrepancy=0.0)
-    terms = bound_terms(importance, outlook.group_samples, group_noise(outlook, bound), prices)
-    return Prospect(
-        strategy=name,
-        importance=importance,
-        historical=float(importance[~outlook.fresh].sum()),
-        effective_samples=effective_samples(importance, outlook.group_samples),
-        noise=terms.noise,
-        size=ratio * terms.few_samples,
-    )

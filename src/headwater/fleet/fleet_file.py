@@ -1,109 +1,110 @@
-"""Federation files: a list of clients as CSV or TOML.
+"""Fleet files: a list of clients as CSV or TOML.
 
 Columns, or keys of a ``[[client]]`` table:
 
     client     a name, different for each row
-    samples    N_m, how many samples a client has or will see (a stream with a rate may leave it
-    out) fresh      yes: the samples come as a stream; no: they are all there before round 1 rate
-    samples a round of a stream; unless given, samples / rounds capacity   samples that a stream's
-    client can keep, the newest; unless given, those of one round count      how many clients are
-    like this one; unless given, 1
+    samples    N_m, how many samples a client has or will see; a stream with a rate may leave it out
+    fresh      yes: the samples come as a stream; no: they are all there before round 1
+    rate       samples per round of a stream; unless given, samples / rounds
+    capacity   newest samples that a stream's client can keep; unless given, those of one round
+    count      how many clients are like this one; unless given, 1
+    kind       a word that several rows share, so that a what-if can name them all
+
+The values of a CSV file are separated by commas, semicolons, tabs or vertical bars, whichever its
+first line has.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import math
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
-from typing import Any
 
 from headwater.errors import InputError
-from headwater.fleet.fleet import Fleet, Kind
+from headwater.fleet.columns import COLUMNS, FleetColumns, Place, Values
+from headwater.fleet.csv_columns import CsvText
+from headwater.fleet.fleet import Fleet
 
-COLUMNS = ("client", "samples", "fresh", "rate", "capacity", "count")
+Watch = Callable[[float], None]
+"""Is told which fraction of a file has been read."""
+
 REQUIRED = ("client", "fresh")
-_WORDS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
-_LARGEST = 10**15
 
 
-@dataclass(frozen=True)
-class Record:
-    """One client as the file has it, and where each of its values stands."""
-
-    values: Mapping[str, Any]
-    place: Callable[[str], str]
-
-    def fail(self, column: str, problem: str) -> InputError:
-        """An error that says where."""
-        return InputError(f"{self.place(column)}: {problem}")
-
-
-def read(path: Path, rounds: int) -> Fleet:
-    """Read a federation file; ``rounds`` is what a missing rate follows from."""
+def read(path: Path, rounds: int, watch: Watch | None = None) -> Fleet:
+    """Read a fleet file; ``rounds`` is what a missing rate follows from."""
+    if path.is_dir():
+        raise InputError(f"{path}: this is a folder; give a fleet file, .csv or .toml")
     if not path.is_file():
-        raise InputError(f"{path}: there is no such file; give a federation file, .csv or .toml")
-    readers = {".csv": _from_csv, ".toml": _from_toml}
-    if path.suffix.lower() not in readers:
-        raise InputError(f"{path}: a federation file ends in .csv or .toml")
-    records = readers[path.suffix.lower()](path, _text(path))
-    seen: dict[str, Record] = {}
-    kinds = [_kind(record, rounds, seen) for record in records]
-    if not kinds:
+        raise InputError(f"{path}: there is no such file; give a fleet file, .csv or .toml")
+    suffix = path.suffix.lower()
+    if suffix not in (".csv", ".toml"):
+        raise InputError(f"{path}: a fleet file ends in .csv or .toml")
+    columns = FleetColumns(rounds)
+    blocks = _from_csv if suffix == ".csv" else _from_toml
+    for values, place, fraction in blocks(path, _text(path)):
+        columns.add(values, place)
+        if watch is not None:
+            watch(fraction)
+    if not len(columns):
         raise InputError(f"{path}: there are no clients in this file; give at least one")
-    return Fleet.of(kinds)
+    return columns.fleet()
+
+
+Block = tuple[Values, Place, float]
+"""Some rows in columns, where their values stand, and how much of the file has been read."""
 
 
 def _text(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    nul = content.find(b"\0")
+    if nul >= 0 and not content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        line = content.count(b"\n", 0, nul) + 1
+        raise InputError(f"{path}, line {line}: there is a NUL byte; this is not a text file")
+    try:
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        line = content.count(b"\n", 0, error.start) + 1
         raise InputError(
             f"{path}, line {line}: this is not UTF-8 text; save the file in UTF-8"
         ) from None
 
 
-def _from_csv(path: Path, text: str) -> Iterator[Record]:
-    reader = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True)
-    try:
-        header = [name.strip().lower() for name in next(reader, [])]
-        if not header:
-            raise InputError(
-                f"{path}: the file is empty; its first line must name the columns: {_columns()}"
-            )
-        _check_names(header, lambda: f"{path}, line 1")
-        for values in reader:
-            if any(value.strip() for value in values):
-                yield _csv_record(path, reader.line_num, header, values)
-    except csv.Error as error:
-        raise InputError(f"{path}, line {reader.line_num}: {error}") from None
-
-
-def _csv_record(path: Path, line: int, header: list[str], values: list[str]) -> Record:
-    if len(values) != len(header):
+def _from_csv(path: Path, text: str) -> Iterator[Block]:
+    table = CsvText.of(path, text, COLUMNS)
+    header = table.header()
+    if not header:
         raise InputError(
-            f"{path}, line {line}: {len(values)} values, but the first line names {len(header)} "
-            "columns; "
-            "values are separated by commas, and one that has a comma in it is put in quotes"
+            f"{path}: the file is empty; its first line must name the columns: {_columns()}"
         )
+    _check_names(header, lambda: f"{path}, line 1")
+    before = 1
+    for columns, fraction in table.blocks(len(header)):
+        values = dict(zip(header, columns, strict=True))
+        yield values, _csv_place(table, header, before), fraction
+        before += len(columns[0])
 
-    def place(column: str) -> str:
+
+def _csv_place(table: CsvText, header: Sequence[str], before: int) -> Place:
+    """Where the values of some rows stand, of which row 0 is record ``before`` of the file."""
+
+    def place(row: int, column: str) -> str:
         at = f", column {header.index(column) + 1}" if column in header else ""
-        return f"{path}, line {line}{at} ({column})"
+        return f"{table.path}, line {table.line(before + row)}{at} ({column})"
 
-    return Record({name: value.strip() for name, value in zip(header, values, strict=True)}, place)
+    return place
 
 
-def _from_toml(path: Path, text: str) -> Iterator[Record]:
+def _from_toml(path: Path, text: str) -> Iterator[Block]:
     try:
         content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"{path}: this is not TOML: {error}") from None
     tables = content.pop("client", [])
     if content:
@@ -112,112 +113,50 @@ def _from_toml(path: Path, text: str) -> Iterator[Record]:
         )
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise InputError(f"{path}: clients are tables, each under a line [[client]]")
-    for number, table in enumerate(tables):
-        place = _toml_place(path, text, number)
-        _check_names(list(table), partial(place, "client"))  # looked for only if something is wrong
-        yield Record(table, place)
+    place = _toml_place(path, text)
+    named = sum(1 for _ in takewhile(lambda table: _misnamed(list(table)) is None, tables))
+    if named:
+        values = {name: tuple(table.get(name, "") for table in tables[:named]) for name in COLUMNS}
+        yield values, place, 1.0
+    for row, table in enumerate(tables[named:], named):  # after mistakes that come before it
+        _check_names(list(table), partial(place, row, "client"))
 
 
-def _toml_place(path: Path, text: str, number: int) -> Callable[[str], str]:
-    """Where a key of a table stands; the parser does not tell, so look for the table's line and
-    then the key's."""
+def _toml_place(path: Path, text: str) -> Place:
+    """Where keys stand. The parser does not tell, so look for the table's line, then the key's."""
 
-    def place(key: str) -> str:
+    def place(row: int, key: str) -> str:
         starts = [m.start() for m in re.finditer(r"^\s*\[\[\s*client\s*\]\]", text, re.MULTILINE)]
-        if number >= len(starts):
-            return f"{path}, client {number + 1} ({key})"
-        end = starts[number + 1] if number + 1 < len(starts) else len(text)
-        found = re.compile(rf"^\s*{key}\s*=\s*", re.MULTILINE).search(text, starts[number], end)
-        at = found.end() if found else re.compile(r"\[").search(text, starts[number]).start()  # type: ignore[union-attr]
+        if row >= len(starts):
+            return f"{path}, client {row + 1} ({key})"
+        end = starts[row + 1] if row + 1 < len(starts) else len(text)
+        found = re.compile(rf"^\s*{key}\s*=\s*", re.MULTILINE).search(text, starts[row], end)
+        at = found.end() if found else text.index("[", starts[row])
         line_start = text.rfind("\n", 0, at) + 1
-        return (
-            f"{path}, line {text.count(chr(10), 0, at) + 1}, column {at - line_start + 1} ({key})"
-        )
+        line = text.count("\n", 0, at) + 1
+        return f"{path}, line {line}, column {at - line_start + 1} ({key})"
 
     return place
 
 
-def _check_names(names: list[str], where: Callable[[], str]) -> None:
+def _check_names(names: Sequence[str], where: Callable[[], str]) -> None:
+    problem = _misnamed(names)
+    if problem is not None:
+        raise InputError(f"{where()}: {problem}")
+
+
+def _misnamed(names: Sequence[str]) -> str | None:
+    """What is wrong with the names of columns: unknown, there twice, or missing."""
     for name in names:
         if name not in COLUMNS:
-            raise InputError(f"{where()}: unknown column {name!r}; the columns are: {_columns()}")
+            return f"unknown column {name!r}; the columns are: {_columns()}"
         if names.count(name) > 1:
-            raise InputError(f"{where()}: column {name!r} is there twice")
+            return f"column {name!r} is there twice"
     missing = [name for name in REQUIRED if name not in names]
     if not missing and not {"samples", "rate"} & set(names):
         missing = ["samples"]
-    if missing:
-        raise InputError(
-            f"{where()}: column {missing[0]!r} is missing; the columns are: {_columns()}"
-        )
+    return f"column {missing[0]!r} is missing; the columns are: {_columns()}" if missing else None
 
 
 def _columns() -> str:
-    return "client, samples, fresh and, if wanted, rate, capacity, count"
-
-
-def _kind(record: Record, rounds: int, seen: dict[str, Record]) -> Kind:
-    name = str(record.values["client"]).strip()
-    if not name:
-        raise record.fail("client", "the client has no name")
-    if name in seen:
-        raise record.fail(
-            "client", f"there is another client {name!r}, at {seen[name].place('client')}"
-        )
-    seen[name] = record
-    count = _whole(record, "count") or 1
-    if not _yes(record):
-        samples = _whole(record, "samples")
-        if samples is None:
-            raise record.fail("samples", f"historical client {name!r} needs a number of samples")
-        return Kind(name, samples, fresh=False, count=count)
-    return _stream(record, name, count, rounds)
-
-
-def _stream(record: Record, name: str, count: int, rounds: int) -> Kind:
-    samples, rate, capacity = (
-        _whole(record, "samples"),
-        _number(record, "rate"),
-        _whole(record, "capacity"),
-    )
-    if samples is None and rate is None:
-        raise record.fail("samples", f"fresh client {name!r} needs a number of samples or a rate")
-    rate = rate or (samples or 0) / rounds
-    samples = samples or math.ceil(rate * rounds)
-    capacity = capacity or math.ceil(rate)
-    if math.ceil(rate) > capacity:
-        stream = f"client {name!r} gets {rate:g} samples a round"
-        problem = f"{stream} and can keep {capacity}; a round's must fit"
-        raise record.fail("capacity", problem)
-    return Kind(name, samples, True, rate, capacity, count)
-
-
-def _yes(record: Record) -> bool:
-    value = record.values["fresh"]
-    word = _WORDS.get(str(value).strip().lower())
-    if word is None:
-        raise record.fail(
-            "fresh", f"got {value!r}; yes if the samples come as a stream, no if they are all there"
-        )
-    return word
-
-
-def _number(record: Record, column: str) -> float | None:
-    """A number above zero, or None if there is nothing."""
-    value = record.values.get(column, "")
-    if value == "":
-        return None
-    try:
-        number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not 0 < number <= _LARGEST:
-        raise record.fail(column, f"got {value!r}; a number above 0 and at most {_LARGEST:g}")
-    return number
-
-
-def _whole(record: Record, column: str) -> int | None:
-    number = _number(record, column)
-    if number is not None and not number.is_integer():
-        raise record.fail(column, f"got {record.values[column]!r}; a whole number")
-    return None if number is None else int(number)
+    return "client, samples, fresh and, if wanted, rate, capacity, count, kind"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from headwater.fleet.comparison import Bound, Comparison
+from headwater.fleet.comparison import Comparison
 
 _SURE = 0.9995  # a share that is printed as 100 %
 
@@ -12,20 +12,19 @@ _SURE = 0.9995  # a share that is printed as 100 %
 def recommend(comparison: Comparison) -> str:
     """Say who should count how much, under which strategy, and what it saves.
 
-    >>> from headwater.fleet import Fleet, Outlook, compare
-    >>> from headwater.fleet.fleet import Kind
-    >>> old = Kind("old", 400, False, count=25)
-    >>> fleet = Fleet.of([old, Kind("new", 1600, True, 16, 16, count=25)])
+    >>> from headwater.fleet import Device, Fleet, Outlook, compare
+    >>> old = Device("old", 400, False, count=25)
+    >>> fleet = Fleet.of([old, Device("new", 1600, True, 16, 16, count=25)])
     >>> print(recommend(compare(Outlook.of(fleet, rounds=100), ratio=0.15)))
     Give the 25 historical clients 45.2 % of the importance and the 25 fresh clients 54.8 %, as
-    Optimal(ratio=0.15) does: the bound is then 7 % below Uniform's and 14 % below Historical's.
+    Optimal(ratio=0.15) does: the bound is then 7 % below that of uniform and
+    14 % below that of historical.
     """
     outlook, best = comparison.outlook, comparison.best
     fresh = round(outlook.fresh_clients)
-    old = round(float(outlook.count.sum())) - fresh
+    old = round(outlook.clients) - fresh
     if not old or not fresh:
-        kind = "fresh" if fresh else "historical"
-        who = f"All {old + fresh:,} clients are {kind}"
+        who = f"All {old + fresh:,} clients are {'fresh' if fresh else 'historical'}"
         return f"{who}: count them as {call(comparison)} does{_gain(comparison)}."
     if best.historical > _SURE:
         who = f"Learn from the {_clients(old, 'historical')} alone, as Historical() does"
@@ -37,17 +36,12 @@ def recommend(comparison: Comparison) -> str:
 
 
 def call(comparison: Comparison) -> str:
-    """The strategy as it is written in Python."""
+    """The recommended strategy as it is written in Python."""
     if comparison.ratio == math.inf:
         return "Uniform()"
-    return _call(comparison.ratio, comparison.bound)
-
-
-def _call(ratio: float, bound: Bound) -> str:
+    ratio = f"ratio={comparison.ratio:.4g}"
     return (
-        f"Optimal(ratio={ratio:.4g})"
-        if bound == "paper"
-        else f'Optimal(ratio={ratio:.4g}, bound="sharp")'
+        f"Optimal({ratio})" if comparison.bound == "paper" else f'Optimal({ratio}, bound="sharp")'
     )
 
 
@@ -57,9 +51,10 @@ def _clients(number: int, kind: str) -> str:
 
 def _gain(comparison: Comparison) -> str:
     """How far the bound is below that of the two obvious strategies, where it is."""
+    best = comparison.best.total
     parts = []
-    for name in ("Uniform", "Historical"):
-        other = next((p.total for p in comparison.prospects if p.strategy == name), 0.0)
-        if 0 < other < math.inf and comparison.best.total < 0.995 * other:
-            parts.append(f"{100 * (1 - comparison.best.total / other):.0f} % below {name}'s")
+    for name in ("uniform", "historical"):
+        other = comparison[name].total if name in comparison else 0.0
+        if 0 < other < math.inf and best < 0.995 * other:
+            parts.append(f"{100 * (1 - best / other):.0f} % below that of {name}")
     return f": the bound is then {' and '.join(parts)}" if parts else ""

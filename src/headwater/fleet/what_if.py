@@ -2,14 +2,17 @@
 
 A scenario is one or more changes, separated by commas:
 
-    capacity=2x              every fresh client can keep twice as many samples
-    capacity:gateway=64      gateway can keep 64 samples
-    rate=0.5x, rate:cam3=8   streams of half the speed; cam3 brings 8 samples a round
-    samples:server=2x        server has twice the samples (alone, samples=2x: every historical
-    client) count:sensor=0.5x        half as many clients of the kind sensor (alone, count=2x: of
-    every fresh kind) leave=cam3               cam3 is no longer there
+    capacity=2x                every fresh client can keep twice as many samples
+    capacity:gateway=64        gateway can keep 64 samples
+    rate=0.5x, rate:cam3=8     streams of half the speed; cam3 brings 8 samples per round
+    samples:server=2x          server has twice the samples
+    samples=2x                 every historical client has
+    count:sensor=0.5x          half as many clients of the row, or of the kind, sensor
+    count=2x                   twice as many fresh clients of every kind
+    leave=cam3                 cam3 is no longer there
 
-Only the sharper bound knows of memories and rates, so it is what scenarios are judged by.
+A name is that of a row, or a kind that several rows share. Only the sharper bound knows of memories
+and rates, so it is what scenarios are judged by.
 """
 
 from __future__ import annotations
@@ -17,31 +20,42 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
 from headwater.errors import InputError
-from headwater.fleet.comparison import group_noise
-from headwater.fleet.fleet import Fleet
+from headwater.fleet.comparison import row_noise
+from headwater.fleet.fleet import LARGEST, Column, Fleet, Rows
 from headwater.fleet.outlook import Outlook
-from headwater.planner import minimise
+from headwater.planner import effective_samples, minimise
+from headwater.randomness import Floats
 
 GRAMMAR = (
     "capacity=2x, rate:NAME=8, samples=2x, count:NAME=0.5x, leave=NAME; several at once with commas"
 )
-_CHANGE = re.compile(
-    r"(?P<field>capacity|rate|samples|count)(:(?P<client>.+))?=(?P<value>[^=x]+)(?P<times>x)?"
-)
 AS_IT_IS = "as it is"
+_CHANGE = re.compile(
+    r"(?P<field>capacity|rate|samples|count)(:(?P<name>.+))?=(?P<value>[^=x]+)(?P<times>x)?",
+    re.DOTALL,
+)
+_BETWEEN_CHANGES = re.compile(r",(?=\s*(?:capacity|rate|samples|count|leave)\s*[:=])")
+_CLOSE = 1e-9  # 0.3 · 10 is below 3 in floating point, and must not become two clients
 
 
 @dataclass(frozen=True)
 class Change:
-    """One change: ``client`` leaves, or its ``field`` becomes ``value``, or ``value`` times what it
-    was."""
+    """One change: somebody leaves, or a column becomes ``value`` or ``value`` times what it was.
+
+    Attributes:
+        field: a column, or "leave".
+        name: of a row or of a kind; None: all whom the change can concern.
+        value: a number or, with ``times``, a factor.
+        times: whether it is a factor.
+    """
 
     field: str
-    client: str | None
+    name: str | None
     value: float = 0.0
     times: bool = False
 
@@ -50,54 +64,84 @@ class Change:
         """Read a change.
 
         >>> Change.parse("capacity:gateway=2x")
-        Change(field='capacity', client='gateway', value=2.0, times=True)
+        Change(field='capacity', name='gateway', value=2.0, times=True)
         """
-        field, _, client = text.partition("=")
-        if field == "leave" and client:
-            return cls("leave", client)
+        field, _, name = text.partition("=")
+        if field == "leave" and name:
+            return cls("leave", name)
         match = _CHANGE.fullmatch(text)
         if not match:
             raise InputError(f"what-if {text!r} is not understood; write {GRAMMAR}")
-        return cls(
-            match["field"],
-            match["client"],
-            _positive(match["value"], text),
-            match["times"] is not None,
-        )
+        value = _positive(match["value"], text)
+        return cls(match["field"], match["name"], value, match["times"] is not None)
 
     def apply(self, fleet: Fleet) -> Fleet:
         """The fleet after the change."""
-        if self.field == "leave":
-            return fleet.without(fleet.row(self.client or ""))
         rows = self._rows(fleet)
-        values = getattr(fleet, self.field).astype(np.float64)
-        values[rows] = values[rows] * self.value if self.times else self.value
-        if self.field == "rate":  # a faster stream brings more samples
-            faster = np.divide(values, fleet.rate, where=fleet.fresh, out=np.ones(len(fleet)))
-            fleet = fleet.with_column(
-                "samples", np.ceil(fleet.samples * faster - 1e-9).astype(np.int64)
-            )
-            return fleet.with_column("rate", values.round(9))
-        values[rows] = np.maximum(1, np.floor(values[rows] + 1e-9))
-        return fleet.with_column(self.field, values.astype(np.int64))
+        if self.field == "leave":
+            return fleet.without(rows)
+        if self.field == "count":
+            return self._recount(fleet, rows)
+        if self.field == "rate":
+            return self._quicken(fleet, rows)
+        column = cast(Column, self.field)
+        values = self._changed(fleet.column(column), rows)
+        values[rows] = np.maximum(1, np.floor(values[rows] + _CLOSE))
+        return fleet.with_column(column, values)
 
-    def _rows(self, fleet: Fleet) -> np.ndarray:
-        if self.client is None:
-            rows = np.flatnonzero(~fleet.fresh if self.field == "samples" else fleet.fresh)
-            if not len(rows):
-                who = "historical" if self.field == "samples" else "fresh"
-                raise InputError(
-                    f"what-if {self.field}: there are no {who} clients in this federation"
-                )
-            return rows
-        row = fleet.row(self.client)
-        if not fleet.fresh[row] and self.field in ("capacity", "rate"):
+    def _changed(self, values: Floats, rows: Rows) -> Floats:
+        values[rows] = values[rows] * self.value if self.times else self.value
+        self._check(float(values[rows].max()))
+        return values
+
+    def _check(self, value: float) -> None:
+        if value > LARGEST:
+            raise InputError(f"what-if {self.field}: {value:g} is more than {LARGEST:g}")
+
+    def _quicken(self, fleet: Fleet, rows: Rows) -> Fleet:
+        """Other rates; a faster stream brings more samples."""
+        rate = self._changed(fleet.column("rate"), rows)
+        rate[rows] = _twelve_digits(rate[rows])
+        faster = np.divide(rate, fleet.rate, where=fleet.fresh, out=np.ones(len(fleet)))
+        samples = np.maximum(1, np.ceil(fleet.samples * faster - _CLOSE))
+        self._check(float(samples.max()))
+        return fleet.with_column("rate", rate).with_column("samples", samples)
+
+    def _recount(self, fleet: Fleet, rows: Rows) -> Fleet:
+        """Other numbers of clients; where each has a row of its own, some rows go."""
+        count = fleet.column("count")
+        for group in fleet.groups(rows):
+            now = float(count[group].sum())
+            wanted = now * self.value if self.times else self.value
+            self._check(wanted)
+            wanted = max(1.0, np.floor(wanted + _CLOSE))
+            # Clients are numbered through the rows of the kind; every row gets its part of the
+            # wanted ones, so that those who go are spread over all rows.
+            until = np.floor(np.cumsum(count[group]) * (wanted / now) + _CLOSE)
+            count[group] = np.diff(until, prepend=0.0)
+        changed = fleet.with_column("count", count)
+        empty = np.flatnonzero(count == 0)
+        return changed.without(empty) if len(empty) else changed
+
+    def _rows(self, fleet: Fleet) -> Rows:
+        """The rows that the change concerns."""
+        if self.name is None:
+            return self._everybody(fleet)
+        rows = fleet.rows(self.name)
+        if self.field in ("capacity", "rate") and not fleet.fresh[rows].all():
+            old = fleet.names[int(rows[~fleet.fresh[rows]][0])]
             raise InputError(
-                f"what-if {self.field}: client {self.client!r} is historical, it has all its "
-                "samples and keeps "
-                "them; use samples, count or leave"
+                f"what-if {self.field}: client {old!r} is historical, it has all its samples and "
+                "keeps them; use samples, count or leave"
             )
-        return np.array([row])
+        return rows
+
+    def _everybody(self, fleet: Fleet) -> Rows:
+        rows = np.flatnonzero(~fleet.fresh if self.field == "samples" else fleet.fresh)
+        if not len(rows):
+            who = "historical" if self.field == "samples" else "fresh"
+            raise InputError(f"what-if {self.field}: there are no {who} clients in this fleet")
+        return rows
 
 
 @dataclass(frozen=True)
@@ -105,7 +149,7 @@ class Scenario:
     """Changes that happen together.
 
     >>> Scenario.parse("rate=2x, capacity=2x").changes[1]
-    Change(field='capacity', client=None, value=2.0, times=True)
+    Change(field='capacity', name=None, value=2.0, times=True)
     """
 
     text: str
@@ -114,29 +158,27 @@ class Scenario:
     @classmethod
     def parse(cls, text: str) -> Scenario:
         """Read a scenario."""
-        return cls(text, [Change.parse(part.strip()) for part in text.split(",")])
+        parts = _BETWEEN_CHANGES.split(text)
+        return cls(text, [Change.parse(part.strip()) for part in parts])
 
     def apply(self, fleet: Fleet) -> Fleet:
         """The fleet after all changes; what comes in a round must still fit."""
         for change in self.changes:
             fleet = change.apply(fleet)
-        if fleet.overflow is not None:
-            row = fleet.row(fleet.overflow)
+        row = fleet.overflow
+        if row is not None:
             raise InputError(
-                f"what-if {self.text!r}: client {fleet.overflow!r} would get {fleet.rate[row]:g} "
-                "samples a round "
-                f"and can keep {fleet.capacity[row]}; a round's must fit. Change both at once, as "
-                "in "
-                "rate=2x,capacity=2x"
+                f"what-if {self.text!r}: client {fleet.names[row]!r} would get "
+                f"{fleet.rate[row]:g} samples per round and can keep {fleet.capacity[row]}; a "
+                "round's must fit. Change both at once, as in rate=2x,capacity=2x"
             )
         return fleet
 
     @property
-    def clients(self) -> list[str]:
-        """The clients that are named."""
-        return list(
-            dict.fromkeys(change.client for change in self.changes if change.client is not None)
-        )
+    def names(self) -> list[str]:
+        """The rows and kinds that are named."""
+        named = (change.name for change in self.changes if change.name is not None)
+        return list(dict.fromkeys(named))
 
 
 @dataclass(frozen=True)
@@ -148,15 +190,41 @@ class Outcome:
         historical: recommended importance of the historical clients together.
         effective_samples: N_eff there.
         total: ψ/c1, c1 being that of the fleet as it is.
-        clients: recommended importance of each client that the scenario names, now and then; a
-            row's together.
+        named: recommended importance, now and then, of each row or kind that the scenario names.
     """
 
     scenario: str
     historical: float
     effective_samples: float
     total: float
-    clients: dict[str, tuple[float, float]]
+    named: dict[str, tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A fleet and the importance that the sharper bound recommends for each of its rows."""
+
+    fleet: Fleet
+    outlook: Outlook
+    importance: Floats
+    total: float
+
+    @classmethod
+    def of(cls, fleet: Fleet, ratio: float, now: Outlook) -> _Plan:
+        outlook = Outlook.of(fleet, now.rounds)
+        # Prices stay those of the fleet as it is: c1 has its number of streams, c2 its samples.
+        noise = row_noise(outlook, "sharp", now.fresh_clients)
+        price = ratio * float(np.sqrt(now.total / outlook.total))
+        best = minimise(noise, outlook.row_samples, price)
+        return cls(fleet, outlook, best.importance, best.value)
+
+    def share(self, name: str) -> float:
+        """The importance of a row or a kind; nothing if it is no longer there."""
+        try:
+            rows = self.fleet.rows(name)
+        except InputError:
+            return 0.0
+        return float(self.importance[rows].sum())
 
 
 def what_if(
@@ -174,31 +242,37 @@ def what_if(
         ratio: c2/c1 of the fleet as it is.
         rounds: T.
 
-    >>> from headwater.fleet.fleet import Kind
-    >>> fleet = Fleet.of([Kind("server", 400, False), Kind("sensor", 1600, True, 16, 16)])
+    >>> from headwater.fleet import Device
+    >>> fleet = Fleet.of([Device("server", 400, False), Device("sensor", 1600, True, 16, 16)])
     >>> for outcome in what_if(fleet, [Scenario.parse("capacity=4x")], ratio=0.3, rounds=100):
     ...     print(outcome.scenario, round(outcome.historical, 3), round(outcome.total, 3))
     as it is 0.341 0.482
     capacity=4x 0.268 0.396
     """
-    now = Outlook.of(fleet, rounds)
-    shares: dict[str, float] = {}
-    outcomes = []
-    for scenario in (Scenario(AS_IT_IS, []), *scenarios):
-        outlook = Outlook.of(scenario.apply(fleet), rounds)
-        noise = group_noise(outlook, "sharp") * (
-            max(1.0, outlook.fresh_clients) / max(1.0, now.fresh_clients)
-        )
-        best = minimise(
-            noise, outlook.group_samples, ratio * float(np.sqrt(now.total / outlook.total))
-        )
-        then = dict(zip(outlook.names, best.importance.tolist(), strict=True))
-        shares = shares or then
-        named = {name: (shares[name], then.get(name, 0.0)) for name in scenario.clients}
-        effective = 1 / float((best.importance**2 / outlook.group_samples).sum())
-        historical = float(best.importance[~outlook.fresh].sum())
-        outcomes.append(Outcome(scenario.text, historical, effective, best.value, named))
+    outlook = Outlook.of(fleet, rounds)
+    now = _Plan.of(fleet, ratio, outlook)
+    outcomes = [_outcome(Scenario(AS_IT_IS, []), now, now)]
+    for scenario in scenarios:
+        then = _Plan.of(scenario.apply(fleet), ratio, outlook)
+        outcomes.append(_outcome(scenario, now, then))
     return outcomes
+
+
+def _outcome(scenario: Scenario, now: _Plan, then: _Plan) -> Outcome:
+    outlook = then.outlook
+    return Outcome(
+        scenario=scenario.text,
+        historical=float(then.importance[~outlook.fresh].sum()),
+        effective_samples=effective_samples(then.importance, outlook.row_samples),
+        total=then.total,
+        named={name: (now.share(name), then.share(name)) for name in scenario.names},
+    )
+
+
+def _twelve_digits(values: Floats) -> Floats:
+    """Numbers without what products lose to rounding, as 30 times 0.1 is 3 and must fit into 3."""
+    scale = 10.0 ** (11 - np.floor(np.log10(values)))
+    return np.round(values * scale) / scale
 
 
 def _positive(text: str, change: str) -> float:

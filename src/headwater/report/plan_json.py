@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
-from typing import Any
+import re
+from collections.abc import Mapping, Sequence
 
 from headwater.fleet import Comparison, Outcome
 from headwater.fleet.recommendation import recommend
 
+Json = Mapping[str, "Json"] | Sequence["Json"] | str | float | bool | None
+"""What JSON can hold."""
 
-def plan_json(about: dict[str, Any], comparison: Comparison, outcomes: Sequence[Outcome]) -> str:
+
+def plan_json(
+    about: Mapping[str, Json], comparison: Comparison, outcomes: Sequence[Outcome]
+) -> str:
     """All that the tables show, and every client's share."""
-    summary = {
+    summary: Mapping[str, Json] = {
         **about,
         "rounds": comparison.outlook.rounds,
         "bound": comparison.bound,
@@ -23,10 +28,11 @@ def plan_json(about: dict[str, Any], comparison: Comparison, outcomes: Sequence[
         "clients": _clients(comparison),
         "what_if": [_outcome(outcome) for outcome in outcomes],
     }
-    return json.dumps(_finite(summary), indent=2, allow_nan=False, ensure_ascii=False)
+    text = json.dumps(_finite(summary), indent=2, allow_nan=False, ensure_ascii=False)
+    return _UNSEEN.sub(_escaped, text)
 
 
-def _rows(comparison: Comparison) -> list[dict[str, Any]]:
+def _rows(comparison: Comparison) -> Sequence[Json]:
     return [
         {
             "order": place,
@@ -34,38 +40,46 @@ def _rows(comparison: Comparison) -> list[dict[str, Any]]:
             "historical_share": p.historical,
             "effective_samples": p.effective_samples,
             "noise": p.noise,
-            "few_samples": p.size,
+            "few_samples": p.few_samples,
             "bound": p.total,
         }
         for place, p in enumerate(comparison.prospects, 1)
     ]
 
 
-def _clients(comparison: Comparison) -> list[dict[str, Any]]:
+def _clients(comparison: Comparison) -> Sequence[Json]:
+    """One entry per row: its share together, and that of each of its clients."""
     o = comparison.outlook
-    numbers = (o.count.astype(int), o.samples.astype(int), o.fresh, comparison.best.importance)
-    rows = zip(o.names, *(column.tolist() for column in numbers), strict=True)
-    return [
-        dict(zip(("client", "count", "samples", "fresh", "share"), row, strict=True))
-        for row in rows
-    ]
+    share = comparison.best.importance
+    names = ("client", "kind", "count", "samples", "fresh", "share", "share_of_each")
+    numbers = (o.count.astype(int), o.samples.astype(int), o.fresh, share, share / o.count)
+    columns = (o.names, o.kinds, *(column.tolist() for column in numbers))
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _outcome(outcome: Outcome) -> dict[str, Any]:
-    named = {name: {"now": now, "then": then} for name, (now, then) in outcome.clients.items()}
+def _outcome(outcome: Outcome) -> Json:
     return {
         "scenario": outcome.scenario,
         "historical_share": outcome.historical,
         "effective_samples": outcome.effective_samples,
         "bound": outcome.total,
-        "clients": named,
+        "clients": {n: {"now": now, "then": then} for n, (now, then) in outcome.named.items()},
     }
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: Json) -> Json:
     """JSON has no infinity: null stands for it."""
-    if isinstance(value, dict):
-        return {k: _finite(v) for k, v in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, Mapping):
+        return {name: _finite(v) for name, v in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
         return [_finite(v) for v in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# What a terminal would act on instead of showing it: C1 controls, marks that turn text around,
+# separators of lines. JSON itself escapes the controls below 0x20 only.
+_UNSEEN = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
