@@ -29,7 +29,7 @@ class Forecast(nn.Module):
 
 
 def squared_error(forecast: torch.Tensor, noon: torch.Tensor) -> torch.Tensor:
-    """Any loss will do that gives one number a sample."""
+    """Any loss will do that gives one number per sample."""
     return (forecast - noon) ** 2
 
 
@@ -66,7 +66,6 @@ def main(rounds: int = 100) -> dict[str, float]:
             local_steps=2,
             learning_rate=0.2,
             loss=squared_error,
-            metric=squared_error,
             test_every=rounds,
         )
         name, error = type(strategy).__name__, float(run.history[-1].loss)

@@ -10,11 +10,15 @@ from .learning.federation import Client as Client
 from .learning.federation import Federation as Federation
 from .learning.federation import Part as Part
 from .learning.frames import FrameFederation as FrameFederation
-from .learning.losses import accuracy as accuracy
 from .learning.losses import cross_entropy as cross_entropy
+from .learning.losses import squared_error as squared_error
+from .learning.metrics import Metric as Metric
+from .learning.metrics import absolute_error as absolute_error
+from .learning.metrics import accuracy as accuracy
+from .learning.metrics import r2 as r2
 from .learning.projection import Ball as Ball
 from .learning.projection import Box as Box
-from .learning.simulation import Run as Run
+from .learning.run import Run as Run
 from .learning.simulation import simulate as simulate
 from .ledger.arrivals import Arrivals as Arrivals
 from .ledger.arrivals import Constant as Constant

@@ -75,7 +75,7 @@ CASES = {
         r"labels.*from -1 to 1",
         lambda: run([client(y=np.where(Y > 1, 1, -1))], model=nn.Linear(3, 1)),
     ),
-    "model of other width": (r"loss\(model\(x\), y\)", lambda: run(model=nn.Linear(4, 3))),
+    "model of other width": (r"model\(x\)", lambda: run(model=nn.Linear(4, 3))),
     "model without parameters": (r"model", lambda: run(model=nn.Identity())),
     "model that is frozen": (r"model", lambda: run(model=nn.Linear(3, 3).requires_grad_(False))),
     "model of two precisions": (

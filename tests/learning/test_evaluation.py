@@ -92,5 +92,7 @@ def test_clients_without_a_test_set_do_not_count():
 def test_test_sets_of_different_shapes_are_refused_by_the_clients_numbers():
     x, y = torch.randn(6, 4), torch.zeros(6, dtype=torch.long)
     wide = hw.Client(torch.randn(6, 5), y, test=(torch.randn(2, 5), y[:2]))
-    with pytest.raises(hw.InputError, match=r"client 2: test samples \(5,\).*client 1 has \(4,\)"):
+    with pytest.raises(
+        hw.InputError, match=r"client 2: test samples \(5,\).*client 1 has samples \(4,\)"
+    ):
         hw.Federation.of([hw.Client(x, y), hw.Client(x, y, test=(x, y)), wide])

@@ -90,7 +90,7 @@ def test_accuracy_and_loss_are_means_over_clients_of_the_new_model():
         accuracies, losses = [], []
         with torch.no_grad():
             for client in clients:
-                logits, labels = model(client.test[0]), client.test[1]
+                logits, labels = model(client.test[0].float()), client.test[1]
                 accuracies.append((logits.argmax(1) == labels).double().mean().item())
                 losses.append(nn.functional.cross_entropy(logits, labels).item())
         assert record.accuracy == pytest.approx(np.mean(accuracies))
@@ -108,11 +108,12 @@ def test_a_metric_and_a_loss_of_ones_own():
         test_every=1,
         learning_rate=0.01,
         loss=lambda out, y: (out[:, 0] - y) ** 2,
-        metric=lambda out, y: (out[:, 0] - y).abs(),
+        metrics={"error": lambda out, y: (out[:, 0] - y).abs()},
     )
     with torch.no_grad():
         error = run.model(torch.tensor(x, dtype=torch.float32))[:, 0] - torch.tensor(target)
-    assert run.history[-1].accuracy == pytest.approx(error.abs().mean().item(), rel=1e-5)
+    assert run.history[-1].metrics == {"error": pytest.approx(error.abs().mean().item(), rel=1e-5)}
+    assert run.history[-1].accuracy is None
     assert run.history[-1].loss == pytest.approx(error.square().mean().item(), rel=1e-5)
 
 

@@ -29,7 +29,8 @@ from headwater.learning.algorithm import DivergedError, Record
 from headwater.learning.evaluation import evaluate
 from headwater.learning.federation import Federation
 from headwater.learning.identity import digest, versions
-from headwater.learning.simulation import Run, simulate
+from headwater.learning.run import Run
+from headwater.learning.simulation import simulate
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
 from headwater.errors import InputError
 from headwater.learning.engines.engine import Engine
 from headwater.learning.projection import Projection
+from headwater.learning.settings import number
 from headwater.ledger.ledger import Ledger
 from headwater.ledger.orders import LocalWork, Orders
 
@@ -60,7 +61,10 @@ class Record:
         clients: how many took part.
         samples: how many gradients were computed.
         move: ‖θ(t+1) − θ(t)‖ before the projection.
-        accuracy, loss: of θ(t+1), averaged over clients; None in rounds without a test.
+        loss: test loss of θ(t+1), averaged over clients; None in rounds without a test.
+        metrics: each metric's name and its value, averaged over clients; empty without a test.
+        worst: the same for the worst tenth of the clients, by each metric and by the loss.
+        failed: for how many clients the test gave NaN or infinity.
     """
 
     round: int
@@ -69,8 +73,20 @@ class Record:
     clients: int
     samples: int
     move: float
-    accuracy: float | None = None
     loss: float | None = None
+    metrics: dict[str, float] = field(default_factory=dict)
+    worst: dict[str, float] = field(default_factory=dict)
+    failed: int = 0
+
+    @property
+    def accuracy(self) -> float | None:
+        """Test accuracy averaged over clients; None without a test, or where it is no metric."""
+        return self.metrics.get("accuracy")
+
+    @property
+    def tested(self) -> bool:
+        """Was the model tested after this round?"""
+        return self.loss is not None
 
 
 def learn(
@@ -105,15 +121,25 @@ def step(
     if not math.isfinite(length):
         raise DivergedError(
             f"the run diverged in round {orders.number}: parameters no longer finite at "
-            f"learning_rate={rate:g}; "
-            f"try {rate / 10:g}, or keep the parameters in a projection such as Ball(10)"
+            f"learning_rate={rate:g}; try {rate / 10:g}, or keep the parameters in a projection "
+            "such as Ball(10)"
         )
     weight = state.weight + round_share
     average = state.average.lerp(state.parameters, round_share / weight)
     parameters = state.parameters + move
     if projection is not None:
-        parameters = projection(parameters)
+        parameters = _projected(parameters, projection)
     return State(orders.number, parameters, average, weight), length
+
+
+def _projected(parameters: Tensor, projection: Projection) -> Tensor:
+    found = projection(parameters)
+    if not isinstance(found, Tensor) or found.shape != parameters.shape:
+        raise InputError(
+            f"projection: it must give a vector of {len(parameters)} parameters for such a vector; "
+            f"got a {type(found).__name__}"
+        )
+    return found
 
 
 def schedule(rate: Rate, rounds: int) -> list[float]:
@@ -122,13 +148,9 @@ def schedule(rate: Rate, rounds: int) -> list[float]:
     >>> schedule(lambda round: 0.5 / round, 2)
     [0.5, 0.25]
     """
-    try:
-        values = [float(rate(t) if callable(rate) else rate) for t in range(1, rounds + 1)]
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"learning_rate: a number, or a function of the round that gives one ({error})"
-        ) from error
-    for t, value in enumerate(values, 1):
+    values = [rate(t) for t in range(1, rounds + 1)] if callable(rate) else [rate] * rounds
+    found = [number("learning_rate", v, "a number, or a function of the round") for v in values]
+    for t, value in enumerate(found, 1):
         if not (math.isfinite(value) and value > 0):
             raise InputError(f"learning_rate: a finite number above 0; got {value} in round {t}")
-    return values
+    return found

@@ -1,9 +1,11 @@
 """Where a run is, on disk: killed at any moment, it goes on from there and ends with the same bits.
 
-Two files in a folder: ``rounds.jsonl``, one record a line, only ever appended; and ``state.npz``,
+Two files in a folder: ``rounds.jsonl``, one record per line, only ever appended; and ``state.npz``,
 replaced as a whole. The state is written after its records, so lines beyond the state's round are
-those of a round that was cut
-short: they are dropped, and written again.
+those of a round that was cut short: they are dropped, and written again.
+
+Every line ends with a check of itself and of all lines before it, and the state knows the last one:
+a flipped bit, a missing line and two lines in the wrong order are found when the run goes on.
 """
 
 from __future__ import annotations
@@ -11,119 +13,167 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
-from typing import Any, TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from headwater.errors import InputError
 from headwater.files import replace
-from headwater.learning.algorithm import State
+from headwater.learning.algorithm import Record, State
 
-R = TypeVar("R")
 _SECONDS = 10.0  # between two states; a kill costs at most that much work
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, BadZipFile, EOFError, UnicodeDecodeError)
 
 
-def fingerprint(*parts: str | NDArray[Any]) -> str:
-    """A short name for all that decides how a run goes.
+@dataclass(frozen=True)
+class Stored:
+    """What a folder holds of a run.
 
-    >>> fingerprint("a", np.zeros(2)) == fingerprint("a", np.ones(2))
-    False
+    Attributes:
+        state: the last one.
+        history: the records of its rounds.
+        identity: what decides the run, by name.
+        rounds: T, the length that the run was to have.
     """
-    digest = sha256()
-    for part in parts:
-        digest.update(
-            part.encode() if isinstance(part, str) else np.ascontiguousarray(part).tobytes()
-        )
-    return digest.hexdigest()[:16]
+
+    state: State
+    history: list[Record]
+    identity: Mapping[str, str]
+    rounds: int
 
 
 class Checkpoint:
     """The state of one run in one folder."""
 
-    def __init__(self, folder: Path, fingerprint: str) -> None:
+    def __init__(self, folder: Path, identity: Mapping[str, str], rounds: int) -> None:
         self.folder = folder
-        self._fingerprint = fingerprint
-        self._records = folder / "rounds.jsonl"
-        self._state = folder / "state.npz"
+        self._identity = json.dumps(dict(identity))
+        self._rounds = rounds
+        self._lines = folder / "rounds.jsonl"
+        self._check = ""  # of the last line that is known
         self._pending: list[str] = []
+        self._newest: State | None = None
         self._saved = time.monotonic()
 
-    def load(self, kind: type[R]) -> tuple[State, list[R]] | None:
-        """The last state and its records, or None if there is none; what is beyond it is cut
-        off."""
+    def begin(self, history: Iterable[Record] = ()) -> None:
+        """Take the folder, with the records of the rounds that are done."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        if not self._state.exists():
-            self._records.write_text("")
-            return None
-        state = self._read_state()
-        try:
-            lines = self._records.read_text().splitlines()[: state.round]
-            records = [kind(**json.loads(line)) for line in lines]
-        except (OSError, ValueError, TypeError) as error:
-            message = (
-                f"{self._records}: cannot be read ({error}); delete the folder and start again"
-            )
-            raise InputError(message) from error
-        if len(lines) < state.round:
-            raise InputError(
-                f"{self._records}: {len(lines)} rounds, but the state is after round "
-                f"{state.round}; "
-                "delete the folder and start again"
-            )
-        replace(self._records, "".join(line + "\n" for line in lines).encode())
-        return state, records
+        lines = [self._line(record) for record in history]
+        replace(self._lines, "".join(lines).encode())
 
-    def save(self, state: State, record: Any = None) -> None:
-        """Remember a round; write when enough time has passed, or when there is no record (the
-        end)."""
-        if record is not None:
-            self._pending.append(json.dumps(asdict(record)) + "\n")
-            if time.monotonic() - self._saved < _SECONDS:
-                return
-        with open(self._records, "a") as file:
-            file.writelines(self._pending)
-            file.flush()
-            os.fsync(file.fileno())
+    def save(self, state: State, record: Record) -> None:
+        """Remember a round; write if enough time has passed."""
+        self._pending.append(self._line(record))
+        self._newest = state
+        if time.monotonic() - self._saved >= _SECONDS:
+            self.write()
+
+    def write(self) -> None:
+        """Write what has not been written: first the records, then the state that needs them."""
+        if self._newest is None:
+            return
+        _append(self._lines, "".join(self._pending))
         self._pending.clear()
-        self._write_state(state)
+        replace(self.folder / "state.npz", self._packed(self._newest))
+        self._newest = None
         self._saved = time.monotonic()
 
-    def _write_state(self, state: State) -> None:
+    def rescue(self) -> None:
+        """Write the last finished round of a run that has failed; a full disk may be the reason."""
+        with suppress(OSError):
+            self.write()
+
+    def _line(self, record: Record) -> str:
+        content = json.dumps(asdict(record))
+        self._check = _chained(self._check, content)
+        return f'{content[:-1]}, "check": "{self._check}"}}\n'
+
+    def _packed(self, state: State) -> bytes:
         buffer = BytesIO()
-        theta, mean = state.parameters.numpy(), state.average.numpy()
         np.savez(
             buffer,
-            run=self._fingerprint,
+            identity=self._identity,
+            rounds=self._rounds,
             round=state.round,
             weight=state.weight,
-            parameters=theta,
-            average=mean,
+            check=self._check,
+            parameters=state.parameters.numpy(),
+            average=state.average.numpy(),
         )
-        replace(self._state, buffer.getvalue())
+        return buffer.getvalue()
 
-    def _read_state(self) -> State:
-        try:
-            with np.load(self._state, allow_pickle=False) as saved:
-                run, parameters, average = str(saved["run"]), saved["parameters"], saved["average"]
-                state = State(
-                    int(saved["round"]),
-                    torch.from_numpy(parameters),
-                    torch.from_numpy(average),
-                    float(saved["weight"]),
-                )
-        except (OSError, ValueError, KeyError, BadZipFile, EOFError) as error:
-            message = f"{self._state}: cannot be read ({error}); delete the folder and start again"
-            raise InputError(message) from error
-        if run != self._fingerprint:
-            raise InputError(
-                f"{self.folder} holds a run with other settings, other data or another model; "
-                "choose another checkpoint folder, or delete that one"
-            )
-        return state
+
+def read(folder: Path) -> Stored | None:
+    """What a folder holds, or None; nothing in it is changed.
+
+    Raises:
+        InputError: if it is damaged.
+    """
+    file = folder / "state.npz"
+    if not file.exists():
+        return None
+    try:
+        with np.load(file, allow_pickle=False) as saved:
+            identity = json.loads(str(saved["identity"]))
+            rounds, check = int(saved["rounds"]), str(saved["check"])
+            parameters, average = (torch.from_numpy(saved[n]) for n in ("parameters", "average"))
+            state = State(int(saved["round"]), parameters, average, float(saved["weight"]))
+    except _UNREADABLE as error:
+        raise _damaged(file, str(error)) from error
+    history = read_rounds(folder / "rounds.jsonl", state.round, check)
+    return Stored(state, history, identity, rounds)
+
+
+def read_rounds(file: Path, count: int | None = None, last: str | None = None) -> list[Record]:
+    """The records of a file, each line checked.
+
+    Args:
+        file: ``rounds.jsonl`` of a run.
+        count: how many to read; None: all.
+        last: the check of the last of them, if it is known.
+    """
+    check, records = "", []
+    try:
+        lines = file.read_text().splitlines()[:count]
+        for number, line in enumerate(lines, 1):
+            content, _, given = line.rpartition(', "check": ')
+            check = _chained(check, content + "}")
+            if given != f'"{check}"}}':
+                raise ValueError(f"line {number} was changed, or lines before it")
+            records.append(Record(**json.loads(content + "}")))
+    except _UNREADABLE as error:
+        raise _damaged(file, str(error)) from error
+    if (count is not None and len(records) < count) or (last is not None and check != last):
+        raise _damaged(file, f"{len(records)} rounds, but the state is after round {count}")
+    return records
+
+
+def _chained(before: str, content: str) -> str:
+    """A check of a line and of all that came before it.
+
+    >>> _chained("", "{}") == _chained("", "{ }")
+    False
+    """
+    return sha256(f"{before}\n{content}".encode()).hexdigest()[:16]
+
+
+def _append(file: Path, text: str) -> None:
+    try:
+        with open(file, "a") as handle:
+            handle.write(text)
+            handle.flush()
+            os.fsync(handle.fileno())
+    except OSError as error:
+        # A full disk says "no space left", but not for what.
+        raise OSError(error.errno, error.strerror, str(file)) from error
+
+
+def _damaged(file: Path, reason: str) -> InputError:
+    return InputError(f"{file}: cannot be read ({reason}); delete the folder and start again")

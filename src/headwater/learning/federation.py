@@ -1,10 +1,9 @@
-"""Clients and their streams, stacked: all samples in one tensor, a client is a run of sample
-numbers."""
+"""Clients and their streams: all samples lie in one tensor, a client is a run of sample numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headwater.errors import InputError
+from headwater.learning.arrays import Values, features, labels
 from headwater.ledger.arrivals import Arrivals, Once
 from headwater.ledger.holdings import Counts, Holdings
 from headwater.ledger.memory import Keep, Memory
@@ -22,27 +22,33 @@ from headwater.ledger.unrolling import unroll
 if TYPE_CHECKING:
     from headwater.learning.frames import FrameFederation
 
+Pair = tuple[Tensor, Tensor]
+"""Features and labels."""
+
 
 @dataclass(frozen=True)
 class Client:
     """One client: its samples in order of arrival, how they arrive, and what it can keep.
 
     Attributes:
-        x, y: features and labels, arrays or tensors with one row a sample.
+        x: features, an array or a tensor with one row per sample. Floats keep their precision until
+            they meet a model, and are then taken in the model's.
+        y: labels, one row per sample.
         arrivals: when samples arrive; all before round 1 unless told otherwise.
         memory: which are kept; all unless told otherwise.
         test: features and labels that this client is tested on.
 
-    >>> client = Client(np.zeros((8, 2)), np.arange(8) % 2)
-    >>> len(client), client.arrivals, client.memory
-    (8, Once(), Keep())
+    Example:
+        >>> client = Client(np.zeros((8, 2)), np.arange(8) % 2)
+        >>> len(client), client.arrivals, client.memory
+        (8, Once(), Keep())
     """
 
-    x: Any
-    y: Any
+    x: Values
+    y: Values
     arrivals: Arrivals = field(default_factory=Once)
     memory: Memory = field(default_factory=Keep)
-    test: tuple[Any, Any] | None = None
+    test: tuple[Values, Values] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.arrivals, type) or not isinstance(self.arrivals, Arrivals):
@@ -51,21 +57,23 @@ class Client:
             )
         if isinstance(self.memory, type) or not isinstance(self.memory, Memory):
             raise InputError(f"Client(memory): Keep(), Fifo(4) or the like; got {self.memory!r}")
-        object.__setattr__(self, "x", tensor(self.x, "x"))
-        object.__setattr__(self, "y", tensor(self.y, "y"))
-        _check_pair(self.x, self.y, "")
+        x, y = pair(self.x, self.y)
+        object.__setattr__(self, "x", x)
+        object.__setattr__(self, "y", y)
         if self.test is not None:
-            test = tensor(self.test[0], "test x"), tensor(self.test[1], "test y")
-            _check_pair(*test, "test ")
-            if test[0].shape[1:] != self.x.shape[1:] or test[1].shape[1:] != self.y.shape[1:]:
-                shapes = (tuple(part.shape[1:]) for part in (*test, self.x, self.y))
-                raise InputError(
-                    "Client(test): samples {} with labels {}; x has {}, y {}".format(*shapes)
-                )
+            test = pair_for_tests(self.test, "Client(test)")
+            _check_alike(test, (x, y), "Client(test)", "x and y")
             object.__setattr__(self, "test", test)
 
     def __len__(self) -> int:
-        return len(self.x)
+        return len(self.x)  # type: ignore[arg-type]
+
+    @property
+    def tensors(self) -> Pair:
+        """Features and labels, as the tensors that they have become."""
+        assert isinstance(self.x, Tensor)
+        assert isinstance(self.y, Tensor)
+        return self.x, self.y
 
 
 @dataclass(frozen=True)
@@ -73,7 +81,8 @@ class Part:
     """Some samples of each client: rows of two tensors that all clients share.
 
     Attributes:
-        x, y: features and labels.
+        x: features.
+        y: labels.
         offsets: entries offsets[m] … offsets[m + 1] − 1 of ``rows`` belong to client m.
         rows: rows of x and y; None: the entries themselves.
     """
@@ -85,7 +94,7 @@ class Part:
 
     @property
     def counts(self) -> Counts:
-        """Samples a client."""
+        """How many samples each client has."""
         return np.diff(self.offsets)
 
     @cached_property
@@ -100,8 +109,10 @@ class Federation:
 
     Attributes:
         train: what the streams bring, within a client in order of arrival.
-        arrivals, memory: one a client.
-        test: what the clients are tested on; None: nothing. One client's worth: a common test set.
+        arrivals: one process per client.
+        memory: one rule per client.
+        test: what the model is tested on; None: nothing. One test set per client, or a single one
+            that is common to all.
     """
 
     train: Part
@@ -110,19 +121,30 @@ class Federation:
     test: Part | None = None
 
     @classmethod
-    def of(cls, clients: Sequence[Client]) -> Federation:
-        """Stack clients. Those without a test set do not count in the accuracy."""
-        clients = list(clients)
-        if not clients:
-            raise InputError("clients: no clients; give at least one")
-        for m, client in enumerate(clients):
-            if not isinstance(client, Client):
-                raise InputError(
-                    f"clients: hw.Client objects; number {m} is a {type(client).__name__}"
-                )
-        test = _stack([c.test for c in clients], "test ") if any(c.test for c in clients) else None
-        train = _stack([(c.x, c.y) for c in clients], "")
-        return cls(train, [c.arrivals for c in clients], [c.memory for c in clients], test)
+    def of(cls, clients: Sequence[Client], test: tuple[Values, Values] | None = None) -> Federation:
+        """Stack clients.
+
+        Args:
+            clients: those that have a test set are tested on it; the others do not count there.
+            test: one test set for all, stored once, instead of one per client.
+        """
+        clients = _check_clients(clients)
+        own = [None if c.test is None else pair(*c.test) for c in clients]
+        tests = _stack(own, "test ") if any(t is not None for t in own) else None
+        train = _stack([c.tensors for c in clients], "")
+        federation = cls(train, [c.arrivals for c in clients], [c.memory for c in clients], tests)
+        return federation if test is None else federation.tested_on(test)
+
+    def tested_on(self, test: tuple[Values, Values]) -> Federation:
+        """The same clients with one common test set."""
+        if self.test is not None:
+            raise InputError(
+                "test: a common test set, but clients have test sets of their own; leave one out"
+            )
+        x, y = pair_for_tests(test, "test")
+        _check_alike((x, y), (self.train.x, self.train.y), "test", "the clients' x and y")
+        common = Part(x, y, np.array([0, len(x)]))
+        return replace(self, test=common)
 
     @staticmethod
     def from_frame(
@@ -188,64 +210,74 @@ class Federation:
         return unroll(self.train.counts, self.arrivals, self.memory, rounds, seed)
 
 
-def tensor(values: Any, name: str) -> Tensor:
-    """Values as a tensor: floats as float32, whole numbers as they are; refuses what cannot be
-    learned from."""
-    if not isinstance(values, Tensor):
-        try:
-            array = np.asarray(values)
-        except ValueError as error:
-            raise InputError(f"Client({name}): rows of equal length ({error})") from error
-        if array.dtype.kind not in "fiub":
-            raise InputError(
-                f"Client({name}): numbers; got {array.dtype} such as {array.ravel()[:1]!r} "
-                "(turn names of classes into whole numbers from 0)"
-            )
-        values = torch.from_numpy(np.ascontiguousarray(array))
-    values = values.detach()
-    if values.is_floating_point():
-        if not torch.isfinite(values).all():
-            bad = torch.nonzero(~torch.isfinite(values.reshape(len(values), -1)).all(1))[0].item()
-            raise InputError(
-                f"Client({name}): every number must be finite; sample {bad} has NaN or infinity"
-            )
-        return (
-            values.float()
-            if values.dtype == torch.float16 or name.endswith("y")
-            else values.to(torch.float32)
-        )
-    return values.long() if name.endswith("y") else values
-
-
-def _check_pair(x: Tensor, y: Tensor, kind: str) -> None:
-    if x.ndim == 0 or y.ndim == 0 or len(x) != len(y):
+def pair(x: Values, y: Values, kind: str = "") -> Pair:
+    """Features and labels as tensors that have one row per sample, and at least one."""
+    found = features(x, f"{kind}x"), labels(y, f"{kind}y")
+    shapes = [tuple(part.shape) for part in found]
+    if not all(shapes) or shapes[0][0] != shapes[1][0]:
         raise InputError(
-            f"Client: {kind}x and {kind}y need one row a sample; got {tuple(x.shape)}, "
-            f"{tuple(y.shape)}"
+            f"Client: {kind}x and {kind}y need one row per sample; got {shapes[0]}, {shapes[1]}"
         )
-    if not len(x):
+    if not shapes[0][0]:
         raise InputError(f"Client: {kind}x is empty; every client needs at least one sample")
+    return found
 
 
-def _stack(pairs: Sequence[tuple[Tensor, Tensor] | None], kind: str) -> Part:
-    """All clients' samples, one client after the other; None: this client has none."""
-    there = [(m, pair) for m, pair in enumerate(pairs) if pair is not None]
-    first, (first_x, first_y) = there[0]
-    for m, (x, y) in there:
-        if (
-            x.shape[1:] != first_x.shape[1:]
-            or y.shape[1:] != first_y.shape[1:]
-            or y.dtype != first_y.dtype
-        ):
+def pair_for_tests(test: object, setting: str) -> Pair:
+    """A test set, which is a pair of features and labels."""
+    if not isinstance(test, tuple | list) or len(test) != 2:
+        raise InputError(
+            f"{setting}: a pair of features and labels, as in (x, y); got a {type(test).__name__}"
+        )
+    return pair(test[0], test[1], "test ")
+
+
+def _check_alike(test: Pair, train: Pair, setting: str, whose: str) -> None:
+    """Tests must look like what is learned from: same shapes, same kinds of numbers."""
+    for name, new, old in zip(("features", "labels"), test, train, strict=True):
+        # Floats of another precision are brought to the model's, so they are no difference.
+        other_kind = new.is_floating_point() != old.is_floating_point()
+        if new.shape[1:] != old.shape[1:] or other_kind:
             raise InputError(
-                f"client {m}: {kind}samples {tuple(x.shape[1:])} with labels {y.dtype} "
-                f"{tuple(y.shape[1:])}; "
-                f"client {first} has {tuple(first_x.shape[1:])} with {first_y.dtype} "
-                f"{tuple(first_y.shape[1:])}"
+                f"{setting}: {name} {tuple(new.shape[1:])} of {new.dtype}; {whose} have "
+                f"{tuple(old.shape[1:])} of {old.dtype}"
             )
-    offsets = np.concatenate(
-        [[0], np.cumsum([0 if pair is None else len(pair[0]) for pair in pairs])]
-    )
-    return Part(
-        torch.cat([x for _, (x, _) in there]), torch.cat([y for _, (_, y) in there]), offsets
-    )
+
+
+def _check_clients(clients: Sequence[Client]) -> list[Client]:
+    if isinstance(clients, Client):
+        raise InputError("clients: a list of clients; got a single Client, so write [client]")
+    try:
+        clients = list(clients)
+    except TypeError as error:
+        raise InputError(f"clients: a list of hw.Client objects ({error})") from error
+    if not clients:
+        raise InputError("clients: no clients; give at least one")
+    for m, client in enumerate(clients):
+        if not isinstance(client, Client):
+            raise InputError(f"clients: hw.Client objects; number {m} is a {type(client).__name__}")
+    return clients
+
+
+def _stack(pairs: Sequence[Pair | None], kind: str) -> Part:
+    """All clients' samples, one client after the other; None: this client has none."""
+    there = [(m, found) for m, found in enumerate(pairs) if found is not None]
+    first, like = there[0]
+    for m, found in there:
+        if _look(found) != _look(like):
+            raise InputError(
+                f"client {m}: {kind}{_words(found)}; client {first} has {_words(like)}"
+            )
+    counts = [0 if found is None else len(found[0]) for found in pairs]
+    x, y = (torch.cat([found[k] for _, found in there]) for k in (0, 1))
+    return Part(x, y, np.concatenate([[0], np.cumsum(counts)]))
+
+
+def _look(found: Pair) -> tuple[object, ...]:
+    """What all clients' samples have in common; precisions may differ."""
+    return tuple((part.shape[1:], part.is_floating_point()) for part in found)
+
+
+def _words(found: Pair) -> str:
+    x, y = found
+    return f"samples {tuple(x.shape[1:])} with labels {y.dtype} {tuple(y.shape[1:])}"

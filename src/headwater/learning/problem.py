@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 import torch
@@ -12,10 +14,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from headwater.errors import InputError
-from headwater.learning.losses import Loss, check_labels, cross_entropy
+from headwater.learning.arrays import of_precision
+from headwater.learning.federation import Part
+from headwater.learning.losses import Loss, cross_entropy
 from headwater.randomness import Purpose, key
 
 Slice = slice | Tensor
+"""Rows: those from one to another, or these."""
 
 
 @dataclass(frozen=True)
@@ -23,10 +28,11 @@ class Problem:
     """A model and the samples it learns from.
 
     Attributes:
-        model: any module; it is never changed, the parameters travel as one flat vector.
-        x, y: features and labels of all samples of all clients, each in one tensor.
+        model: any module; its parameters are never changed, they are handed on as one flat vector.
+        x: features of all samples of all clients, in one tensor.
+        y: labels of all samples of all clients, in one tensor.
         rows: the row of each sample number; None: sample i is row i.
-        loss: (outputs, labels) -> one number a sample.
+        loss: (outputs, labels) -> one number per sample.
         seed: for modules that draw at random (dropout).
     """
 
@@ -36,6 +42,16 @@ class Problem:
     rows: Tensor | None = None
     loss: Loss = cross_entropy
     seed: int = 0
+
+    @classmethod
+    def of(cls, model: nn.Module, part: Part, loss: Loss = cross_entropy, seed: int = 0) -> Problem:
+        """A problem of its own: the model copied, the samples in the model's precision."""
+        own = own_copy(model)
+        x, y = (
+            _ordinary(of_precision(values, precision_of(own), f"Client({name})"))
+            for name, values in (("x", part.x), ("y", part.y))
+        )
+        return cls(own, _laid_out(x, own), y, part.row_tensor, loss, seed)
 
     @cached_property
     def parameters(self) -> list[tuple[str, nn.Parameter]]:
@@ -68,8 +84,7 @@ class Problem:
         return model
 
     def where(self, samples: NDArray[np.int64]) -> Slice:
-        """The rows of these samples: a slice if they follow each other, so that nothing has to be
-        copied."""
+        """The rows of these samples; a slice if they follow each other, which needs no copy."""
         if self.rows is None and _consecutive(samples):
             return slice(int(samples[0]), int(samples[-1]) + 1)
         index = torch.from_numpy(np.require(samples, requirements=["C", "W"]))
@@ -87,8 +102,7 @@ class Problem:
 
     @cached_property
     def draws(self) -> bool:
-        """Does the model draw at random while it learns? Then every client's draws are seeded
-        apart."""
+        """Does the model draw at random while it learns? Then each client's draws have a seed."""
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             before = torch.get_rng_state()
             self.model(self.x[:1])
@@ -99,48 +113,39 @@ class Problem:
         if self.draws:
             torch.manual_seed(int(key(self.seed, Purpose.DROPOUT, round, client, step)) >> 1)
 
-    def check(self) -> None:
-        """Try the model and the loss on a few samples; say what is wrong in the user's words."""
-        for name, module in self.model.named_modules():
-            if isinstance(module, nn.modules.batchnorm._BatchNorm):
-                raise InputError(
-                    f"model: {name or type(module).__name__} (BatchNorm) mixes the samples of a "
-                    "batch and keeps "
-                    "statistics that cannot be added with clients' shares; use GroupNorm or "
-                    "LayerNorm instead"
-                )
-        if not self.parameters:
-            raise InputError("model: it has no parameters that require a gradient")
-        kinds = sorted({str(p.dtype) for _, p in self.parameters})
-        if len(kinds) > 1 or self.parameters[0][1].dtype not in (torch.float32, torch.float64):
-            raise InputError(
-                f"model: parameters must all be float32 or all float64; found {', '.join(kinds)}"
-            )
-        self._check_loss()
 
-    def _check_loss(self) -> None:
-        x, y = self.x[:2], self.y[:2]
-        try:
-            with torch.no_grad(), torch.random.fork_rng(devices=[]):
-                output = self.model(x)
-                if self.loss is cross_entropy:
-                    check_labels(output, self.y)
-                losses = self.loss(output, y)
-        except InputError:
-            raise
-        except (RuntimeError, ValueError, IndexError, TypeError) as error:
-            raise InputError(
-                f"loss(model(x), y) fails on the first samples: features {tuple(x.shape)} "
-                f"{x.dtype}, labels "
-                f"{tuple(y.shape)} {y.dtype} ({error}). Cross-entropy takes whole numbers from 0 "
-                "as labels; "
-                "for other labels give a loss= of your own"
-            ) from error
-        if losses.shape != (len(x),):
-            raise InputError(
-                f"loss: one number a sample, shape ({len(x)},); got {tuple(losses.shape)} (use "
-                "reduction='none')"
-            )
+def own_copy(model: nn.Module) -> nn.Module:
+    """A copy of the user's model that a run may do with as it likes.
+
+    A model from ``torch.compile`` gives the module that it was made of: the engines call models in
+    ways that a compiled one does not know. Tensors made in inference mode become ordinary ones.
+    """
+    if not isinstance(model, nn.Module):
+        raise InputError(f"model: a torch.nn.Module; got a {type(model).__name__}")
+    if type(model).__name__ == "OptimizedModule":
+        model = cast(nn.Module, model._orig_mod)
+    try:
+        return copy.deepcopy(model)
+    except (RuntimeError, TypeError) as error:
+        raise InputError(f"model: copy.deepcopy(model) fails ({error})") from error
+
+
+def precision_of(model: nn.Module) -> torch.dtype:
+    """The kind of numbers that a model computes with."""
+    kinds = (p.dtype for p in model.parameters() if p.is_floating_point())
+    return next(kinds, torch.float32)
+
+
+def _laid_out(x: Tensor, model: nn.Module) -> Tensor:
+    """Images of a convolutional model lie channels last, which is faster."""
+    if x.ndim == 4 and any(isinstance(m, nn.Conv2d) for m in model.modules()):
+        return x.contiguous(memory_format=torch.channels_last)
+    return x
+
+
+def _ordinary(values: Tensor) -> Tensor:
+    """A tensor that autograd can use; one made in inference mode is copied."""
+    return values.clone() if values.is_inference() else values
 
 
 def _consecutive(samples: NDArray[np.int64]) -> bool:

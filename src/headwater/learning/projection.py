@@ -8,6 +8,7 @@ from typing import Protocol
 from torch import Tensor
 
 from headwater.errors import InputError
+from headwater.learning.settings import number
 
 
 class Projection(Protocol):
@@ -30,7 +31,7 @@ class Ball:
     radius: float
 
     def __post_init__(self) -> None:
-        if not self.radius > 0:
+        if number("Ball(radius)", self.radius, "a number above 0") <= 0:
             raise InputError(f"Ball(radius): a number above 0; got {self.radius!r}")
 
     def __call__(self, parameters: Tensor) -> Tensor:
@@ -52,7 +53,7 @@ class Box:
     high: float
 
     def __post_init__(self) -> None:
-        if not self.low < self.high:
+        if number("Box(low)", self.low) >= number("Box(high)", self.high):
             raise InputError(f"Box(low, high): low below high; got {self.low!r}, {self.high!r}")
 
     def __call__(self, parameters: Tensor) -> Tensor:

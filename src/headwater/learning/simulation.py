@@ -3,57 +3,36 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, is_dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from headwater.errors import InputError
+from headwater.learning import assumptions
 from headwater.learning.algorithm import Rate, Record, State, learn, schedule
-from headwater.learning.checkpoint import Checkpoint, fingerprint
-from headwater.learning.engines import choose
+from headwater.learning.arrays import Values
+from headwater.learning.checkpoint import Checkpoint, read
+from headwater.learning.course import Course, check_same
+from headwater.learning.engines import Engine, choose
 from headwater.learning.estimation import resolve
-from headwater.learning.evaluation import Metric, evaluate
-from headwater.learning.federation import Client, Federation, Part
-from headwater.learning.losses import Loss, accuracy, cross_entropy
+from headwater.learning.evaluation import Score
+from headwater.learning.federation import Client, Federation
+from headwater.learning.losses import Loss, cross_entropy
+from headwater.learning.metrics import Metric, PerSample
 from headwater.learning.problem import Problem
 from headwater.learning.projection import Projection
+from headwater.learning.run import Run
+from headwater.learning.settings import seed_number
+from headwater.learning.testing import Tests, with_score
 from headwater.ledger.ledger import Ledger
 from headwater.ledger.orders import LocalWork
 from headwater.ledger.strategies import Strategy, Uniform
-
-
-@dataclass(frozen=True)
-class Run:
-    """A finished run.
-
-    Attributes:
-        strategy: how much each sample counted; an ``Optimal()`` with the ratio that was estimated.
-        ledger: who held what, with what weight.
-        history: one record a round.
-        state: the end of the learning.
-    """
-
-    strategy: Strategy
-    ledger: Ledger
-    history: list[Record]
-    state: State
-    problem: Problem
-
-    @cached_property
-    def model(self) -> nn.Module:
-        """The model with the last iterate θ(T+1)."""
-        return self.problem.load(self.state.parameters, copy.deepcopy(self.problem.model))
-
-    @cached_property
-    def average(self) -> nn.Module:
-        """The model with Algorithm 1's output, the q-weighted average θ̄."""
-        return self.problem.load(self.state.average, copy.deepcopy(self.problem.model))
 
 
 def simulate(
@@ -67,19 +46,22 @@ def simulate(
     seed: int = 0,
     *,
     loss: Loss = cross_entropy,
-    metric: Metric = accuracy,
+    metrics: Mapping[str, PerSample | Metric] | None = None,
+    test: tuple[Values, Values] | None = None,
     projection: Projection | None = None,
     participation: float | None = None,
     test_every: int | None = None,
     engine: str | None = None,
     workers: int | None = None,
     checkpoint: Path | str | None = None,
+    version: str | None = None,
     progress: Callable[[Record], None] | None = None,
 ) -> Run:
     """Learn one model from many streams.
 
     Args:
-        model: any module; it is not changed.
+        model: any module whose answer to a sample depends on that sample alone; it is not changed.
+            BatchNorm must be in evaluation mode (its statistics frozen), or GroupNorm instead.
         clients: clients, or a federation of them.
         strategy: how much each sample counts; ``Uniform()`` unless told otherwise.
         rounds: T.
@@ -88,8 +70,11 @@ def simulate(
         learning_rate: η, a number or a function of the round.
         seed: of arrivals, memories and batches (not of the model: its parameters are where it
             starts).
-        loss: (outputs, labels) -> one number a sample; cross-entropy unless told otherwise.
-        metric: (outputs, labels) -> one number a sample, called accuracy in the records.
+        loss: (outputs, labels) -> one number per sample; cross-entropy unless told otherwise.
+        metrics: names and functions (outputs, labels) -> one number per sample, or
+            :class:`headwater.Metric`; None: accuracy for cross-entropy, mae and r2 for squared
+            error, nothing but the loss for a loss of your own.
+        test: features and labels of one test set that is common to all clients.
         projection: Θ: ``Ball(radius)``, ``Box(low, high)`` or None.
         participation: how many clients take part in a round (2), or which fraction (0.2); None:
             all. Those who are there carry the share of those who are not, so that each client
@@ -100,122 +85,141 @@ def simulate(
         engine: "loop", "fused", "lockstep", "batched" or "sequential"; None: by the work at hand.
         workers: worker processes; None: by the work at hand; 0: none.
         checkpoint: a folder; a run that was stopped goes on from there and ends with the same bits.
+            The folder is refused if anything that decides the result is not the same: settings,
+            samples, tests, model, the code of loss and metrics, versions. With more ``rounds`` than
+            before, a finished run goes on if its strategy does not depend on their number.
+        version: a word that stands for what a checkpoint cannot identify (an open file that a loss
+            reads from); give another when it changes.
         progress: called with each round's record.
 
     Returns:
-        The models, the ledger and a record a round.
+        The models, the ledger and one record per round.
 
-    >>> import numpy as np, headwater as hw
-    >>> x = np.random.default_rng(0).normal(size=(40, 2)); y = (x[:, 0] > 0).astype(int)
-    >>> clients = [hw.Client(x[:8], y[:8], test=(x, y)),
-    ...            hw.Client(x[8:], y[8:], arrivals=hw.Constant(4), memory=hw.Fifo(4), test=(x, y))]
-    >>> run = simulate(torch.nn.Linear(2, 2), clients, rounds=8, learning_rate=1.0)
-    >>> run.ledger.importance, len(run.history)
-    (array([0.2, 0.8]), 8)
+    Example:
+        >>> import numpy as np, headwater as hw
+        >>> x = np.random.default_rng(0).normal(size=(40, 2))
+        >>> y = (x[:, 0] > 0).astype(int)
+        >>> clients = [hw.Client(x[:8], y[:8]),
+        ...            hw.Client(x[8:], y[8:], arrivals=hw.Constant(4), memory=hw.Fifo(4))]
+        >>> run = simulate(torch.nn.Linear(2, 2), clients, rounds=8, learning_rate=1.0, test=(x, y))
+        >>> run.ledger.importance, len(run.history)
+        (array([0.2, 0.8]), 8)
     """
-    if not isinstance(model, nn.Module):
-        raise InputError(f"model: a torch.nn.Module; got a {type(model).__name__}")
-    federation = clients if isinstance(clients, Federation) else Federation.of(clients)
-    train = federation.train
-    problem = Problem(model, _like(train.x, model), train.y, train.row_tensor, loss, seed)
-    problem.check()
-    holdings = federation.holdings(rounds, seed)
-    strategy = resolve(strategy or Uniform(), model, federation, holdings, loss, seed)
-    ledger = Ledger.weigh(holdings, strategy)
-    local_work = LocalWork(local_steps, batch_size, participation, seed)
-    rates = schedule(learning_rate, rounds)
-    store = _open(checkpoint, ledger, local_work, rates, problem, projection)
-    state, history = (store.load(Record) if store else None) or (State.start(problem.initial()), [])
-    test = _Test(federation.test, problem, metric, _test_every(test_every, rounds), rounds)
-    runner = choose(problem, local_work.orders(ledger.round(1)), engine, workers)
-    with (
-        closing(runner),
-        torch.random.fork_rng(devices=[]),
-    ):  # a model's own draws are seeded, the caller's are not
-        for now, untested in learn(state, ledger, local_work, runner, rates, projection):
-            state, record = now, test(now, untested)
+    # The caller may be within torch.no_grad() or inference_mode(); learning needs neither.
+    with torch.inference_mode(False), torch.enable_grad():
+        seed = seed_number(seed)
+        federation = _federation(clients, test)
+        problem = Problem.of(model, federation.train, loss, seed)
+        assumptions.check(problem)
+        local_work = LocalWork(local_steps, batch_size, participation, seed)
+
+        def plan(length: int) -> Course:
+            holdings = federation.holdings(length, seed)
+            chosen = resolve(strategy or Uniform(), problem.model, federation, holdings, loss, seed)
+            ledger = Ledger.weigh(holdings, chosen)
+            rates = schedule(learning_rate, length)
+            tests = Tests.of(federation.test, problem, metrics, test_every, length)
+            return Course(problem, chosen, ledger, local_work, rates, projection, tests, version)
+
+        course = plan(rounds)
+        store, state, history = _beginning(checkpoint, course, plan)
+        runner = choose(problem, local_work.orders(course.ledger.round(1)), engine, workers)
+        # A model's own draws are seeded by the run; the caller's generator goes on where it was.
+        with closing(runner), torch.random.fork_rng(devices=[]):
+            state, score = _follow(course, runner, state, history, store, progress)
+        # A finished run that was read from its folder has not been tested again.
+        score = score or _score(course, state)
+    return Run(course.strategy, course.ledger, history, state, problem, score)
+
+
+def _federation(
+    clients: Sequence[Client] | Federation, test: tuple[Values, Values] | None
+) -> Federation:
+    if not isinstance(clients, Federation):
+        return Federation.of(clients, test)
+    return clients if test is None else clients.tested_on(test)
+
+
+def _beginning(
+    folder: Path | str | None, course: Course, plan: Callable[[int], Course]
+) -> tuple[Checkpoint | None, State, list[Record]]:
+    """Where the run starts: at the model's parameters, or where the folder's run has got to."""
+    start = State.start(course.problem.initial())
+    if folder is None:
+        return None, start, []
+    path = _folder(folder)
+    store = Checkpoint(path, course.identity, course.rounds)
+    stored = read(path)
+    if stored is None:
+        store.begin()
+        return store, start, []
+    planned = course if stored.rounds == course.rounds else plan(stored.rounds)
+    check_same(stored, planned, course)
+    store.begin(stored.history)
+    # In a longer run every round has a smaller share; of all that is done, the shares' sum.
+    shares = course.ledger.round_shares[: stored.state.round]
+    longer = planned is not course
+    state = replace(stored.state, weight=float(shares.sum())) if longer else stored.state
+    return store, state, stored.history
+
+
+def _follow(
+    course: Course,
+    runner: Engine,
+    state: State,
+    history: list[Record],
+    store: Checkpoint | None,
+    progress: Callable[[Record], None] | None,
+) -> tuple[State, Score | None]:
+    """Round after round: learn, test, remember, tell; what is finished survives a failure."""
+    score: Score | None = None
+    ledger, work = course.ledger, course.local_work
+    rounds = learn(state, ledger, work, runner, course.rates, course.projection)
+    try:
+        for now, untested in rounds:
+            state, found = now, _score(course, now)
+            score = found or score
+            record = untested if found is None else _with_warning(untested, found)
             history.append(record)
-            if progress:
-                progress(record)
             if store:
                 store.save(state, record)
+            if progress:
+                progress(record)
+    except BaseException:  # Ctrl-C is one of them
         if store:
-            store.save(state)
-    return Run(strategy, ledger, history, state, problem)
+            store.rescue()
+        raise
+    if store:
+        store.write()
+    return state, score
 
 
-class _Test:
-    """Tests the model in some of the rounds."""
-
-    def __init__(
-        self, part: Part | None, problem: Problem, metric: Metric, every: int, rounds: int
-    ) -> None:
-        self._part, self._problem, self._metric, self._every, self._last = (
-            part,
-            problem,
-            metric,
-            every,
-            rounds,
-        )
-        self._model = copy.deepcopy(problem.model)
-
-    def __call__(self, state: State, record: Record) -> Record:
-        if (
-            self._part is None
-            or not self._every
-            or (state.round % self._every and state.round != self._last)
-        ):
-            return record
-        model = self._problem.load(state.parameters, self._model)
-        score = evaluate(model, self._part, self._problem.loss, self._metric)
-        return replace(
-            record, accuracy=float(np.nanmean(score.accuracy)), loss=float(np.nanmean(score.loss))
-        )
-
-
-def _open(
-    folder: Path | str | None,
-    ledger: Ledger,
-    local_work: LocalWork,
-    rates: Sequence[float],
-    problem: Problem,
-    projection: Projection | None,
-) -> Checkpoint | None:
-    """The checkpoint in a folder, for this very run and no other."""
-    if folder is None:
+def _score(course: Course, state: State) -> Score | None:
+    """Each client's test of this round's model; None if there is no test after this round."""
+    if not course.tests.due(state.round):
         return None
-    names = repr(local_work), _name(problem.loss), _name(projection)
-    some = np.linspace(0, len(problem.x) - 1, 100).astype(
-        int
-    )  # enough to tell data sets apart, however large
-    data = problem.initial().numpy(), problem.x[some].numpy(), problem.y[some].numpy()
-    parts = (*names, ledger.sample_shares, ledger.round_shares, np.asarray(rates), *data)
-    return Checkpoint(Path(folder), fingerprint(*parts))
+    model = course.problem.load(state.parameters, copy.deepcopy(course.problem.model))
+    return course.tests.score(model, course.problem)
 
 
-def _name(thing: object) -> str:
-    """What a setting is called, the same in every process."""
-    return (
-        repr(thing)
-        if is_dataclass(thing)
-        else getattr(thing, "__qualname__", type(thing).__qualname__)
-    )
+def _with_warning(record: Record, score: Score) -> Record:
+    """The record with a test's outcome; clients for whom the model fails are named."""
+    failed = score.failed_clients
+    if len(failed):
+        who = ", ".join(map(str, failed[:10])) + (", …" if len(failed) > 10 else "")
+        warnings.warn(
+            f"round {record.round}: the test of {len(failed)} clients gives NaN or infinity "
+            f"(client {who})",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return with_score(record, score)
 
 
-def _like(x: Tensor, model: nn.Module) -> Tensor:
-    """Features in the model's precision; images of a convolutional model lie channels last, which
-    is faster."""
-    kind = next((p.dtype for p in model.parameters()), torch.float32)
-    if x.is_floating_point() and x.dtype != kind:
-        x = x.to(kind)
-    if x.ndim == 4 and any(isinstance(m, nn.Conv2d) for m in model.modules()):
-        return x.contiguous(memory_format=torch.channels_last)
-    return x
-
-
-def _test_every(test_every: int | None, rounds: int) -> int:
-    if test_every is None:
-        return max(1, rounds // 20)
-    if test_every < 0:
-        raise InputError(f"test_every: a number of rounds, or 0 for never; got {test_every}")
-    return test_every
+def _folder(folder: Path | str) -> Path:
+    if not isinstance(folder, str | os.PathLike):
+        raise InputError(f"checkpoint: a folder's path; got {folder!r}")
+    path = Path(folder)
+    if path.exists() and not path.is_dir():
+        raise InputError(f"checkpoint: {path} is a file; give a folder")
+    return path

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from headwater.errors import InputError
+from headwater.learning import assumptions
 from headwater.learning.estimation.client import Settings, choose
 from headwater.learning.federation import Client, Federation
 from headwater.learning.losses import Loss
@@ -60,11 +59,9 @@ class Participants:
 
 def still_problem(model: nn.Module, federation: Federation, loss: Loss) -> Problem:
     """The federation's problem with a copy of the model that does not draw at random."""
-    train, still = federation.train, copy.deepcopy(model).eval()
-    kind = next((p.dtype for p in model.parameters()), torch.float32)
-    x = train.x.to(kind) if train.x.is_floating_point() else train.x
-    problem = Problem(still, x, train.y, train.row_tensor, loss)
-    problem.check()
+    problem = Problem.of(model, federation.train, loss)
+    problem.model.eval()
+    assumptions.check(problem)
     return problem
 
 
