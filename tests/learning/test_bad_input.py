@@ -181,6 +181,73 @@ CASES = {
     "ball of radius 0": (r"Ball\(radius\)", lambda: hw.Ball(0)),
     "ball of radius nan": (r"Ball\(radius\)", lambda: hw.Ball(NAN)),
     "box upside down": (r"Box\(low, high\)", lambda: hw.Box(1, -1)),
+    "ball of radius None": (r"Ball\(radius\).*got None", lambda: hw.Ball(None)),
+    "ball of a word": (r"Ball\(radius\).*got '3'", lambda: hw.Ball("3")),
+    "box of words": (r"Box\(low\).*got 'a'", lambda: hw.Box("a", 1)),
+    "projection that gives nothing": (
+        r"projection: .*vector of 12 parameters.*NoneType",
+        lambda: run(projection=lambda theta: None),
+    ),
+    "one client and no list": (r"clients: .*write \[client\]", lambda: run(client())),
+    "clients that are a number": (r"clients: a list", lambda: run(3)),
+    "complex features": (r"Client\(x\)", lambda: client(X * 1j)),
+    "complex tensor": (r"Client\(x\): a dense tensor", lambda: client(torch.tensor(X * 1j))),
+    "sparse features": (r"Client\(x\): a dense", lambda: client(torch.tensor(X).to_sparse())),
+    "test without labels": (r"Client\(test\): a pair", lambda: client(test=X)),
+    "test of three": (r"Client\(test\): a pair", lambda: client(test=(X, Y, Y))),
+    "common test without labels": (r"test: a pair", lambda: run(test=X)),
+    "common test of another width": (
+        r"test: features \(2,\).*have \(3,\)",
+        lambda: run(test=(X[:, :2], Y)),
+    ),
+    "test labels out of range": (
+        r"labels: 3 classes.*test labels.*from 0 to 5",
+        lambda: run(test=(X, np.arange(8) % 6)),
+    ),
+    "a client's test labels out of range": (
+        r"labels: 3 classes.*test labels",
+        lambda: run([client(test=(X, Y)), client(test=(X, Y - 1))]),
+    ),
+    "test labels of another kind": (
+        r"test: labels .*float64.*int64",
+        lambda: run(test=(X, Y + 0.5)),
+    ),
+    "test features of another kind": (
+        r"test: features .*int64.*float64",
+        lambda: run(test=(X.astype(int), Y)),
+    ),
+    "metrics that are a function": (r"metrics: names and functions", lambda: run(metrics=len)),
+    "a metric that is a word": (
+        r"metrics\['a'\]: a function.*got 'mae'",
+        lambda: run(metrics={"a": "mae"}),
+    ),
+    "a metric called loss": (r"metrics: .*'loss'", lambda: run(metrics={"loss": hw.accuracy})),
+    "a metric that is one number": (
+        r"metrics\['a'\]: one number per sample",
+        lambda: run(test=(X, Y), metrics={"a": lambda o, t: o.mean()}),
+    ),
+    "a metric that fails": (
+        r"metrics\['a'\] fails on outputs \(3, 3\)",
+        lambda: run(test=(X, Y), metrics={"a": lambda o, t: o - t[:2]}),
+    ),
+    "a metric with an unknown end": (
+        r"Metric\(better\)",
+        lambda: hw.Metric(hw.accuracy, better="more"),
+    ),
+    "loss that is a word": (r"loss: a function", lambda: run(loss="mse")),
+    "progress that is a word": (r"progress: ", lambda: run(progress="bar")),
+    "model that is a class": (r"model: .*nn\.Module.*Linear\(", lambda: run(model=nn.Linear)),
+    "learning rate a number in words": (
+        r"learning_rate.*got '0\.1'",
+        lambda: run(learning_rate="0.1"),
+    ),
+    "learning rate yes": (r"learning_rate.*got True", lambda: run(learning_rate=True)),
+    "no seed": (r"seed: a whole number.*got None", lambda: run(seed=None)),
+    "seed half": (r"seed.*got 0\.5", lambda: run(seed=0.5)),
+    "seed yes": (r"seed.*got True", lambda: run(seed=True)),
+    "test every half": (r"test_every.*got 2\.5", lambda: run(test_every=2.5)),
+    "test every yes": (r"test_every.*got True", lambda: run(test_every=True)),
+    "version that is a number": (r"version: a word.*got 3", lambda: run(version=3)),
     "samples a client of a ledger": (
         r"client 1 is empty",
         lambda: hw.unroll([1, 0], hw.Once(), hw.Keep(), 3),
@@ -196,8 +263,38 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_a_mistake_is_named(case):
     words, mistake = CASES[case]
-    with pytest.raises(hw.InputError, match=words):
+    with pytest.raises(hw.InputError, match=words) as caught:
         mistake()
+    assert "\n" not in str(caught.value)  # one line
+
+
+def test_numpys_numbers_are_as_good_as_pythons():
+    one = run(
+        rounds=np.int32(3),
+        local_steps=np.uint8(2),
+        batch_size=np.int64(4),
+        learning_rate=np.float32(0.25),
+        seed=np.uint16(3),
+        test_every=np.int8(1),
+        projection=hw.Ball(np.float32(2.0)),
+        model=model(),
+    )
+    two = run(
+        rounds=3,
+        local_steps=2,
+        batch_size=4,
+        learning_rate=0.25,
+        seed=3,
+        test_every=1,
+        projection=hw.Ball(2.0),
+        model=model(),
+    )
+    assert torch.equal(one.state.parameters, two.state.parameters)
+
+
+def model():
+    torch.manual_seed(0)
+    return nn.Linear(3, 3)
 
 
 @pytest.mark.parametrize("workers", [0, 2])

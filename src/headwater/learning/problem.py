@@ -120,6 +120,8 @@ def own_copy(model: nn.Module) -> nn.Module:
     A model from ``torch.compile`` gives the module that it was made of: the engines call models in
     ways that a compiled one does not know. Tensors made in inference mode become ordinary ones.
     """
+    if isinstance(model, type):
+        raise InputError(f"model: a torch.nn.Module that is made, as in {model.__name__}(…)")
     if not isinstance(model, nn.Module):
         raise InputError(f"model: a torch.nn.Module; got a {type(model).__name__}")
     if type(model).__name__ == "OptimizedModule":

@@ -108,6 +108,7 @@ def simulate(
     # The caller may be within torch.no_grad() or inference_mode(); learning needs neither.
     with torch.inference_mode(False), torch.enable_grad():
         seed = seed_number(seed)
+        _check_kinds(loss, progress, version)
         federation = _federation(clients, test)
         problem = Problem.of(model, federation.train, loss, seed)
         assumptions.check(problem)
@@ -130,6 +131,17 @@ def simulate(
         # A finished run that was read from its folder has not been tested again.
         score = score or _score(course, state)
     return Run(course.strategy, course.ledger, history, state, problem, score)
+
+
+def _check_kinds(loss: object, progress: object, version: object) -> None:
+    if not callable(loss):
+        raise InputError(
+            f"loss: a function of outputs and labels, such as hw.cross_entropy; got {loss!r}"
+        )
+    if progress is not None and not callable(progress):
+        raise InputError(f"progress: a function of a round's record; got {progress!r}")
+    if version is not None and not isinstance(version, str):
+        raise InputError(f"version: a word, such as '1'; got {version!r}")
 
 
 def _federation(
