@@ -12,8 +12,9 @@ from headwater.devices.named import load
 from headwater.devices.schema import Schema
 from headwater.devices.settings import ModelSettings
 from headwater.errors import InputError
-from headwater.learning.evaluation import Metric
-from headwater.learning.losses import Loss, accuracy, cross_entropy
+from headwater.learning import assumptions
+from headwater.learning.losses import Loss, cross_entropy
+from headwater.learning.metrics import PerSample, accuracy
 from headwater.learning.problem import Problem
 
 
@@ -36,7 +37,7 @@ def absolute_error(output: Tensor, target: Tensor) -> Tensor:
 
 
 LOSSES: dict[str, Loss] = {"cross_entropy": cross_entropy, "squared_error": squared_error}
-METRICS: dict[str, Metric] = {"accuracy": accuracy, "absolute_error": absolute_error}
+METRICS: dict[str, PerSample] = {"accuracy": accuracy, "absolute_error": absolute_error}
 
 
 def build(schema: Schema, settings: ModelSettings) -> nn.Module:
@@ -80,13 +81,13 @@ def problem_of(schema: Schema, settings: ModelSettings) -> Problem:
         torch.from_numpy(y),
         loss=loss,
     )
-    problem.check()
+    assumptions.check(problem)
     return problem
 
 
-def metric_of(settings: ModelSettings) -> Metric:
+def metric_of(settings: ModelSettings) -> PerSample:
     """What is reported beside the loss."""
-    metric: Metric = _named(settings.metric, METRICS, "model.metric")
+    metric: PerSample = _named(settings.metric, METRICS, "model.metric")
     return metric
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headwater.devices.state import State
-from headwater.learning.evaluation import Metric
+from headwater.learning.metrics import PerSample
 from headwater.learning.problem import Problem
 
 FADING = 0.995  # a sample that came 138 samples ago counts half
@@ -27,7 +27,7 @@ Score = Callable[[NDArray[Any], NDArray[Any]], tuple[Tensor, Tensor]]
 class Scorer:
     """Loss and metric of each sample, with a model of its own that others do not touch."""
 
-    def __init__(self, problem: Problem, metric: Metric) -> None:
+    def __init__(self, problem: Problem, metric: PerSample) -> None:
         self._problem, self._metric = problem, metric
         self._model = copy.deepcopy(problem.model).eval()
 
