@@ -14,8 +14,9 @@ from headwater.learning.identity import UnidentifiedError, digest, versions
 from headwater.learning.problem import Problem
 from headwater.learning.projection import Projection
 from headwater.learning.testing import Tests
-from headwater.ledger.ledger import Ledger, Round
+from headwater.ledger.ledger import Ledger
 from headwater.ledger.orders import LocalWork
+from headwater.ledger.rounds import Round
 from headwater.ledger.strategies import Strategy
 
 
