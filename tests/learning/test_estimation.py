@@ -20,7 +20,14 @@ from headwater.learning.estimation import (
     measure,
     resolve,
 )
-from headwater.learning.estimation.client import LEAST, Mean, Settings, choose, report, variance
+from headwater.learning.estimation.client import (
+    LEAST,
+    Mean,
+    Settings,
+    random_part,
+    report,
+    variance,
+)
 from headwater.learning.estimation.gradients import losses, mean_gradient, per_sample
 from headwater.learning.estimation.measured import discrepancy
 from headwater.learning.federation import Federation
@@ -187,20 +194,20 @@ class TestPaperEstimate:
         assert found.ratio == np.inf
 
     def test_clients_look_at_a_part_of_their_samples(self):
-        assert len(choose(np.arange(1000), 3, Settings(fraction=0.1))) == 100
-        assert len(choose(np.arange(1001), 3, Settings(fraction=0.1))) == 101
-        assert len(choose(np.arange(50), 3, Settings(fraction=0.1))) == LEAST
-        assert sorted(choose(np.arange(20, 24), 3, Settings(fraction=0.1))) == [20, 21, 22, 23]
+        assert len(random_part(np.arange(1000), 3, Settings(fraction=0.1))) == 100
+        assert len(random_part(np.arange(1001), 3, Settings(fraction=0.1))) == 101
+        assert len(random_part(np.arange(50), 3, Settings(fraction=0.1))) == LEAST
+        assert sorted(random_part(np.arange(20, 24), 3, Settings(fraction=0.1))) == [20, 21, 22, 23]
 
     def test_the_part_is_random_and_keyed_by_seed_and_client(self):
         chosen = {
-            (s, c): tuple(choose(np.arange(1000), c, Settings(seed=s)))
+            (s, c): tuple(random_part(np.arange(1000), c, Settings(seed=s)))
             for s in (0, 1)
             for c in (0, 1)
         }
         assert len(set(chosen.values())) == 4
         often = np.bincount(
-            np.concatenate([choose(np.arange(50), c, Settings()) for c in range(2000)]),
+            np.concatenate([random_part(np.arange(50), c, Settings()) for c in range(2000)]),
             minlength=50,
         )
         assert abs(often - 400).max() < 5 * 400**0.5

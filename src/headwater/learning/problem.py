@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
@@ -112,6 +113,13 @@ class Problem:
         """Make the draws of one local step depend on nothing but (seed, round, client, step)."""
         if self.draws:
             torch.manual_seed(int(key(self.seed, Purpose.DROPOUT, round, client, step)) >> 1)
+
+
+@contextmanager
+def gradients_on() -> Iterator[None]:
+    """Learning within: the caller may be in ``torch.no_grad()`` or ``inference_mode()``."""
+    with torch.inference_mode(False), torch.enable_grad():
+        yield
 
 
 def own_copy(model: nn.Module) -> nn.Module:

@@ -25,7 +25,7 @@ from headwater.learning.evaluation import Score
 from headwater.learning.federation import Client, Federation
 from headwater.learning.losses import Loss, cross_entropy
 from headwater.learning.metrics import Metric, PerSample
-from headwater.learning.problem import Problem
+from headwater.learning.problem import Problem, gradients_on
 from headwater.learning.projection import Projection
 from headwater.learning.run import Run
 from headwater.learning.settings import seed_number
@@ -35,6 +35,7 @@ from headwater.ledger.orders import LocalWork
 from headwater.ledger.strategies import Strategy, Uniform
 
 
+@gradients_on()
 def simulate(
     model: nn.Module,
     clients: Sequence[Client] | Federation,
@@ -105,31 +106,30 @@ def simulate(
         >>> run.ledger.importance, len(run.history)
         (array([0.2, 0.8]), 8)
     """
-    # The caller may be within torch.no_grad() or inference_mode(); learning needs neither.
-    with torch.inference_mode(False), torch.enable_grad():
-        seed = seed_number(seed)
-        _check_kinds(loss, progress, version)
-        federation = _federation(clients, test)
-        problem = Problem.of(model, federation.train, loss, seed)
-        assumptions.check(problem)
-        local_work = LocalWork(local_steps, batch_size, participation, seed)
+    seed = seed_number(seed)
+    _check_kinds(loss, progress, version)
+    federation = _federation(clients, test)
+    problem = Problem.of(model, federation.train, loss, seed)
+    assumptions.check(problem)
+    local_work = LocalWork(local_steps, batch_size, participation, seed)
 
-        def plan(length: int) -> Course:
-            holdings = federation.holdings(length, seed)
-            chosen = resolve(strategy or Uniform(), problem.model, federation, holdings, loss, seed)
-            ledger = Ledger.weigh(holdings, chosen)
-            rates = schedule(learning_rate, length)
-            tests = Tests.of(federation.test, problem, metrics, test_every, length)
-            return Course(problem, chosen, ledger, local_work, rates, projection, tests, version)
+    def plan(length: int) -> Course:
+        # Strategies may look at what is drawn, not only at what is held.
+        holdings = replace(federation.holdings(length, seed), drawing=local_work)
+        chosen = resolve(strategy or Uniform(), problem.model, federation, holdings, loss, seed)
+        ledger = Ledger.weigh(holdings, chosen)
+        rates = schedule(learning_rate, length)
+        tests = Tests.of(federation.test, problem, metrics, test_every, length)
+        return Course(problem, chosen, ledger, local_work, rates, projection, tests, version)
 
-        course = plan(rounds)
-        store, state, history = _beginning(checkpoint, course, plan)
-        runner = choose(problem, local_work.orders(course.ledger.round(1)), engine, workers)
-        # A model's own draws are seeded by the run; the caller's generator goes on where it was.
-        with closing(runner), torch.random.fork_rng(devices=[]):
-            state, score = _follow(course, runner, state, history, store, progress)
-        # A finished run that was read from its folder has not been tested again.
-        score = score or _score(course, state)
+    course = plan(rounds)
+    store, state, history = _beginning(checkpoint, course, plan)
+    runner = choose(problem, local_work.orders(course.ledger.round(1)), engine, workers)
+    # A model's own draws are seeded by the run; the caller's generator goes on where it was.
+    with closing(runner), torch.random.fork_rng(devices=[]):
+        state, score = _follow(course, runner, state, history, store, progress)
+    # A finished run that was read from its folder has not been tested again.
+    score = score or _score(course, state)
     return Run(course.strategy, course.ledger, history, state, problem, score)
 
 

@@ -16,6 +16,7 @@ from headwater.errors import InputError
 from headwater.learning.engines.loop import gradient
 from headwater.learning.estimation.gradients import losses, per_sample
 from headwater.learning.problem import Problem
+from headwater.learning.settings import number, seed_number, whole
 from headwater.ledger.holdings import Counts
 from headwater.ledger.orders import without_replacement
 from headwater.randomness import Floats, Purpose, uniform
@@ -43,15 +44,14 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 < self.fraction <= 1:
-            raise InputError(
-                f"fraction: of the historical samples, above 0 and at most 1; got {self.fraction!r}"
-            )
+        what = "of the historical samples, above 0 and at most 1"
+        if not 0 < number("fraction", self.fraction, what) <= 1:
+            raise InputError(f"fraction: {what}; got {self.fraction!r}")
         for name in ("steps", "batch_size"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name}: a whole number, at least 1; got {getattr(self, name)!r}")
-        if not 0 < self.learning_rate < np.inf:
+            whole(name, getattr(self, name))
+        if not 0 < number("learning_rate", self.learning_rate) < np.inf:
             raise InputError(f"learning_rate: a finite number above 0; got {self.learning_rate!r}")
+        object.__setattr__(self, "seed", seed_number(self.seed))
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,11 @@ class Mean:
 
     @classmethod
     def of(cls, values: Floats, lost: int = 0) -> Mean:
-        """The mean of a value a sample, with ``lost`` degrees of freedom spent on what the values
-        are made of.
+        """The mean of one value per sample.
+
+        Args:
+            values: one per sample.
+            lost: degrees of freedom that were spent on what the values are made of.
 
         >>> Mean.of(np.array([1.0, 3.0]))
         Mean(value=2.0, error=1.0, samples=2)
@@ -84,20 +87,17 @@ class Mean:
         return cls(scale * float(values.mean()), scale * spread / math.sqrt(count), count)
 
 
-def choose(samples: Counts, client: int, settings: Settings) -> Counts:
-    """A client's random part of its samples, in random order; a client's choice depends on nobody
-    else."""
+def random_part(samples: Counts, client: int, settings: Settings) -> Counts:
+    """A client's random part of its samples, in random order; it depends on no other client."""
     wanted = min(len(samples), max(LEAST, int(np.ceil(settings.fraction * len(samples)))))
-    return samples[
-        np.argsort(uniform(settings.seed, Purpose.ESTIMATE, client, np.arange(len(samples))))[
-            :wanted
-        ]
-    ]
+    draws = uniform(settings.seed, Purpose.ESTIMATE, client, np.arange(len(samples)))
+    return samples[np.argsort(draws)[:wanted]]
 
 
 def halves(samples: Counts) -> tuple[Counts, Counts]:
-    """The samples to move with and those to judge with: apart, as a model flatters what it has
-    learned from.
+    """The samples to learn from and those to judge by.
+
+    They are kept apart, as a model is better on what it has learned from.
 
     >>> halves(np.arange(5)), halves(np.arange(1))
     ((array([0, 2, 4]), array([1, 3])), (array([0]), array([0])))
@@ -105,26 +105,24 @@ def halves(samples: Counts) -> tuple[Counts, Counts]:
     return samples[::2], samples[1::2] if len(samples) > 1 else samples
 
 
-def travel(
+def local_sgd(
     problem: Problem, start: Tensor, samples: Counts, client: int, settings: Settings
 ) -> Tensor:
-    """θ̂_m: where a few local SGD steps lead."""
+    """θ̂_m: where a few local steps of stochastic gradient descent lead."""
     size = min(settings.batch_size, len(samples))
     steps = np.arange(settings.steps)[:, None]
     draws = uniform(settings.seed, Purpose.ESTIMATE, client, steps, np.arange(size))
     picks = without_replacement(np.full(settings.steps, len(samples)), draws)
-    place = start
+    rate, equal = settings.learning_rate, np.full(size, 1 / size)
+    parameters = start
     for pick in picks:
-        place = place - settings.learning_rate * gradient(
-            problem, place, samples[pick], np.full(size, 1 / size)
-        )
-    if not place.isfinite().all():
+        parameters = parameters - rate * gradient(problem, parameters, samples[pick], equal)
+    if not parameters.isfinite().all():
         raise InputError(
-            f"client {client}: {settings.steps} local steps diverged at "
-            f"learning_rate={settings.learning_rate:g}; "
-            f"estimate with learning_rate={settings.learning_rate / 10:g}, or give the ratio"
+            f"client {client}: {settings.steps} local steps diverged at learning_rate={rate:g}; "
+            f"estimate with learning_rate={rate / 10:g}, or give the ratio"
         )
-    return place
+    return parameters
 
 
 @dataclass(frozen=True)
@@ -147,39 +145,42 @@ def report(
 ) -> Report:
     """One client's part of the paper's estimate, from samples that it chose."""
     here = per_sample(problem, start, samples)
-    there = travel(problem, start, samples, client, settings)
+    there = local_sgd(problem, start, samples, client, settings)
     return Report(Mean.of(here.loss), Mean.of(here.norm), float((there - start).norm()))
 
 
 @dataclass(frozen=True)
-class Excursion:
-    """A client's local steps and what it measured on the way.
+class LocalMeasurement:
+    """A client's own model and the variances of its gradients.
 
     Attributes:
-        place: θ̂_m.
+        parameters: θ̂_m, where the client's local steps lead.
         variances: E‖∇ℓ − ∇L_m‖² at θ(1) and at θ̂_m.
     """
 
-    place: Tensor
+    parameters: Tensor
     variances: tuple[Mean, Mean]
 
 
-def excursion(
+def measure_locally(
     problem: Problem, start: Tensor, samples: Counts, client: int, settings: Settings
-) -> Excursion:
-    """Move with one half of the samples and measure the variance of the gradients with the
-    other."""
-    own, others = halves(samples)
-    place = travel(problem, start, own, client, settings)
-    return Excursion(place, (variance(problem, start, others), variance(problem, place, others)))
+) -> LocalMeasurement:
+    """Learn from one half of the samples, and measure the gradients' variance by the other."""
+    learned_from, judged_by = halves(samples)
+    parameters = local_sgd(problem, start, learned_from, client, settings)
+    at_start, after = (variance(problem, at, judged_by) for at in (start, parameters))
+    return LocalMeasurement(parameters, (at_start, after))
 
 
 def variance(problem: Problem, parameters: Tensor, samples: Counts) -> Mean:
-    """A client's E‖∇ℓ − ∇L_m‖² at one θ, without bias though the mean gradient is that of the same
-    samples."""
+    """A client's E‖∇ℓ − ∇L_m‖² at one θ.
+
+    The mean gradient is that of the same samples, which costs a degree of freedom; with that taken
+    into account there is no bias.
+    """
     return Mean.of(per_sample(problem, parameters, samples).deviation, lost=1)
 
 
 def judge(problem: Problem, parameters: Tensor, samples: Counts) -> Mean:
-    """A client's L_m at one θ, on the half of its samples that it did not move with."""
+    """A client's L_m at one θ, on the half of its samples that it did not learn from."""
     return Mean.of(losses(problem, parameters, halves(samples)[1]))

@@ -33,7 +33,7 @@ _BATCH = 256
 
 @dataclass(frozen=True)
 class PerSample:
-    """What is kept of the gradients g_i = ∇ℓ(θ; z_i) at one θ: a number a sample.
+    """What is kept of the gradients g_i = ∇ℓ(θ; z_i) at one θ: one number per sample.
 
     Attributes:
         loss: ℓ(θ; z_i).
@@ -47,8 +47,7 @@ class PerSample:
 
 
 def per_sample(problem: Problem, parameters: Tensor, samples: Counts) -> PerSample:
-    """Loss, gradient norm and squared deviation from the mean gradient of each of these samples, at
-    one θ.
+    """Loss, gradient norm and squared deviation from the mean gradient of each sample, at one θ.
 
     >>> line, x = torch.nn.Linear(1, 1, bias=False), torch.tensor([[1.0], [3.0]])
     >>> problem = Problem(line, x, torch.zeros(2),
@@ -109,12 +108,8 @@ def _batched(
             rows.append(
                 vmap(reduced)(*problem.take(problem.where(samples[piece]))).double().numpy().T
             )
-        except (
-            RuntimeError,
-            NotImplementedError,
-            ValueError,
-        ):  # what torch.func raises differs from case to case
-            return None
+        except (RuntimeError, NotImplementedError, ValueError):
+            return None  # what torch.func raises differs from case to case
     return rows
 
 

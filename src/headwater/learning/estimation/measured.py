@@ -1,5 +1,4 @@
-"""c2/c1 with the gradient variance and the clients' discrepancy measured instead of bounded (not in
-the paper).
+"""c2/c1 with variance and discrepancy measured instead of bounded, which is not in the paper.
 
 The paper takes σ0 for 2G, which bounds it, and max disc(P_m, P_m') for B, which bounds it too. Both
 can be measured. With D, d, N and T as in the paper's estimate,
@@ -20,11 +19,13 @@ import numpy as np
 from torch import nn
 
 from headwater.errors import InputError
-from headwater.learning.estimation.client import Mean, Settings, excursion, judge
+from headwater.learning.estimation.client import Mean, Settings, judge, measure_locally
 from headwater.learning.estimation.participants import Participants
 from headwater.learning.estimation.ratio import Estimate, paper_estimate
 from headwater.learning.federation import Client, Federation
 from headwater.learning.losses import Loss, cross_entropy
+from headwater.learning.problem import gradients_on
+from headwater.learning.settings import whole
 from headwater.planner.slack import slack
 from headwater.randomness import Floats, Purpose, key
 
@@ -86,6 +87,7 @@ class Measurement:
         return Uncertain(value, value * math.hypot(self.discrepancy.error / price, variance))
 
 
+@gradients_on()
 def measure(
     model: nn.Module,
     clients: Sequence[Client] | Federation,
@@ -101,12 +103,12 @@ def measure(
 ) -> Measurement:
     """Measure σ0² and the clients' discrepancy on a part of the historical samples, and so c2/c1.
 
-    Every historical client moves from θ(1) by a few local steps on one half of its samples, and
+    Every historical client takes a few local steps from θ(1) on one half of its samples, and
     measures on the other half: the variance of its gradients at θ(1) and where it got to, and its
     loss at θ(1) and for the models of a few other clients. So, unlike for the paper's estimate, a
-    few models travel, as in any round of training; of the samples it is again only scalars: a mean
-    and its standard error for each. Fresh clients have no samples before round 1; the historical
-    ones stand for them.
+    few models are sent, as in any round of training; of the samples it is again only scalars: a
+    mean and its standard error for each. Fresh clients have no samples before round 1; the
+    historical ones stand for them.
 
     σ0² is the mean over clients, where the paper's definition has the largest: a largest of noisy
     numbers is too large, and it is the mean that makes up the variability of the gradients. The
@@ -117,7 +119,7 @@ def measure(
     Args:
         model: any module; its parameters are θ(1). It is not changed, and does not drop out.
         clients: clients, or a federation of them.
-        loss: (outputs, labels) -> one number a sample.
+        loss: (outputs, labels) -> one number per sample.
         fraction: of its samples that each historical client looks at, but at least 10 samples if it
             has them.
         seed: of the run: of its arrivals, and of the choice of samples here.
@@ -129,20 +131,27 @@ def measure(
 
     Returns:
         σ0², the discrepancy and c2/c1, each with its standard error, and the paper's estimate.
+
+    Example:
+        >>> from headwater.experiments.tasks.synthetic import Synthetic
+        >>> task = Synthetic()
+        >>> streams = task.split(0.2, rounds=40, seed=0).final
+        >>> found = measure(task.model(seed=0), streams, rounds=40)
+        >>> found.ratio.value > 0, found.ratio.interval[0] < found.ratio.value
+        (True, True)
     """
-    if hypotheses < 1:
-        raise InputError(f"hypotheses: a whole number, at least 1; got {hypotheses!r}")
+    whole("hypotheses", hypotheses)
     settings = Settings(fraction, steps, learning_rate, batch_size, seed)
     who = Participants.of(model, clients, loss, rounds, settings)
     paper = paper_estimate(who, settings)
     every = max(1, -(-len(who.chosen) // hypotheses))
     models, variances = [who.start], []
     for place, (client, samples) in enumerate(who.chosen):
-        trip = excursion(who.problem, who.start, samples, client, settings)
-        variances.append(trip.variances)
+        found = measure_locally(who.problem, who.start, samples, client, settings)
+        variances.append(found.variances)
         if place % every == 0:
-            models.append(trip.place)
-    start, after = (pooled(found) for found in zip(*variances, strict=True))
+            models.append(found.parameters)
+    start, after = (pooled(each) for each in zip(*variances, strict=True))
     judged = [[judge(who.problem, at, samples) for _, samples in who.chosen] for at in models]
     return Measurement(start, after, discrepancy(judged, paper.loss_bound, seed), paper, rounds)
 
@@ -161,8 +170,7 @@ def pooled(variances: Sequence[Mean]) -> Uncertain:
     if not weights.sum():
         raise InputError(
             "every historical client looks at one sample or two, so that the variance of gradients "
-            "cannot be "
-            "measured; use a larger fraction, or the paper's estimate"
+            "cannot be measured; use a larger fraction, or the paper's estimate"
         )
     weights /= weights.sum()
     values = np.array([v.value for v in variances])
@@ -175,8 +183,7 @@ def pooled(variances: Sequence[Mean]) -> Uncertain:
 
 
 def discrepancy(judged: Sequence[Sequence[Mean]], bound: float, seed: int) -> Uncertain:
-    """The largest spread of the clients' losses over the models, a row of ``judged`` for each
-    model.
+    """The largest spread of the clients' losses over the models; each model has a row.
 
     Its standard error is that over repetitions in which every loss is redrawn with its own error.
     """

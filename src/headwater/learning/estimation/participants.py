@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from headwater.errors import InputError
 from headwater.learning import assumptions
-from headwater.learning.estimation.client import Settings, choose
+from headwater.learning.estimation.client import Settings, random_part
 from headwater.learning.federation import Client, Federation
 from headwater.learning.losses import Loss
 from headwater.learning.problem import Problem
@@ -51,7 +51,8 @@ class Participants:
         holdings = federation.holdings(rounds, settings.seed)
         problem = still_problem(model, federation, loss)
         chosen = [
-            (m, choose(_held(holdings, m), m, settings)) for m in _historical(holdings).tolist()
+            (m, random_part(_held(holdings, m), m, settings))
+            for m in _historical(holdings).tolist()
         ]
         fresh = int((~holdings.historical & (holdings.collected > 0)).sum())
         return cls(problem, problem.initial(), chosen, int(holdings.collected.sum()), fresh, rounds)
@@ -70,10 +71,8 @@ def _historical(holdings: Holdings) -> Counts:
     if not len(found):
         raise InputError(
             "no client is historical (all samples there before round 1, none dropped later), so "
-            "there is nothing "
-            "to estimate c2/c1 from; give it, as in Optimal(ratio=0.15), or use a strategy that "
-            "needs none, "
-            "such as Uniform()"
+            "there is nothing to estimate c2/c1 from; give it, as in Optimal(ratio=0.15), or use a "
+            "strategy that needs none, such as Uniform()"
         )
     return found
 

@@ -12,6 +12,7 @@ from headwater.learning.estimation.client import Report, Settings, report
 from headwater.learning.estimation.participants import Participants
 from headwater.learning.federation import Client, Federation
 from headwater.learning.losses import Loss, cross_entropy
+from headwater.learning.problem import gradients_on
 from headwater.ledger.holdings import Holdings
 from headwater.ledger.optimal import Optimal
 from headwater.ledger.strategies import Strategy
@@ -61,6 +62,7 @@ class Estimate:
         return self.constants.ratio
 
 
+@gradients_on()
 def estimate(
     model: nn.Module,
     clients: Sequence[Client] | Federation,
@@ -76,19 +78,18 @@ def estimate(
     """Estimate c2/c1 as the paper does: G, D and B from a part of the historical clients' samples.
 
     Every historical client looks at some of its own samples and sends three scalars: the mean loss
-    and the mean gradient norm at θ(1), and the distance that a few steps of SGD travel. Only these
+    and the mean gradient norm at θ(1), and the distance that a few steps of SGD cover. Only these
     are combined: B and G are means over all samples looked at, D is the largest distance. The paper
     does not say how it took G and B; its printed values for CIFAR are those of means (B = 2.3 = log
     10, G = 5.5; the largest norm there is near 10).
 
     This is the paper's own approximation: σ0 is taken for 2G, the discrepancy for B and the VC
-    dimension for d/4. :func:`headwater.learning.estimation.measure` measures σ0 and the discrepancy
-    instead.
+    dimension for d/4. :func:`headwater.measure` measures σ0 and the discrepancy instead.
 
     Args:
         model: any module; its parameters are θ(1). It is not changed, and does not drop out.
         clients: clients, or a federation of them.
-        loss: (outputs, labels) -> one number a sample.
+        loss: (outputs, labels) -> one number per sample.
         fraction: of its samples that each historical client looks at, but at least 10 samples if it
             has them.
         seed: of the run: of its arrivals, and of the choice of samples here.
