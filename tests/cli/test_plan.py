@@ -115,6 +115,7 @@ class TestAnswer:
             "kind": "",
             "count": 25,
             "samples": 400,
+            "samples_as_drawn": 400,
             "fresh": False,
             "share": found["rows"][0]["historical_share"],
             "share_of_each": pytest.approx(found["rows"][0]["historical_share"] / 25),
@@ -159,6 +160,32 @@ class TestAnswer:
         ]
         assert noise[0] == pytest.approx((1000 / 1100) * (1 - 1 / 1000) ** 0.5)
         assert noise[1] == pytest.approx((1000 / 1100) * (1 / 100 - 1 / 1000) ** 0.5)
+
+    def test_what_is_drawn_is_counted_and_said(self, plan):
+        held, drawn = (
+            answer(plan, "fleet.csv", "--bound", "sharp", *more)
+            for more in ((), ("--local-steps", "5", "--batch-size", "4"))
+        )
+        assert (held["local_steps"], held["batch_size"]) == (1, None)
+        assert (drawn["local_steps"], drawn["batch_size"]) == (5, 4)
+        noise = [
+            {row["strategy"]: row["noise"] for row in found["rows"]}["historical"]
+            for found in (held, drawn)
+        ]
+        # 25 historical clients draw 5 batches of 4 of their 400: p² v = (1/4 − 1/400)/5 / 25, and
+        # c1² has 25 fresh clients.
+        assert noise == pytest.approx([0, ((1 / 4 - 1 / 400) / 5 / 25 / 25) ** 0.5])
+        out = " ".join(plan("fleet.csv", "--local-steps", "5", "--batch-size", "4")[1].split())
+        assert "A round draws 5 steps of 4 samples from a memory" in out
+        assert "A round draws" not in plan("fleet.csv")[1]
+
+    def test_what_ifs_count_what_is_drawn(self, plan):
+        """With batches of four it no longer matters how many samples a sensor can keep."""
+        draws = ("--batch-size", "4", "--what-if", "capacity=4x")
+        now, more = answer(plan, "fleet.csv", *draws)["what_if"]
+        now_held, more_held = answer(plan, "fleet.csv", *draws[2:])["what_if"]
+        assert more_held["bound"] < 0.99 * now_held["bound"]
+        assert more["bound"] == pytest.approx(now["bound"], rel=0.01)
 
     def test_long_lists_are_left_to_json(self, plan, tmp_path):
         rows = "".join(f"c{k},10,{'yes' if k % 2 else 'no'}\n" for k in range(30))
@@ -312,6 +339,9 @@ MISTAKES = [
     (["synthetic", "--ratio", "guess"], "--ratio is 'guess'; it must be a number"),
     (["fleet.csv", "--bound", "loose"], "bound: 'paper' or 'sharp'; got 'loose'"),
     (["fleet.csv", "--rounds", "0"], "--rounds is 0; it must be from 1 to 1073741823"),
+    (["fleet.csv", "--rounds", "1000000000000"], "--rounds is 1000000000000; it must be from 1"),
+    (["fleet.csv", "--local-steps", "0"], "--local-steps is 0; it must be at least 1"),
+    (["fleet.csv", "--batch-size", "-1"], "--batch-size is -1; it must be at least 1, or 0"),
     (["fleet.csv", "--historical", "0.2"], "--historical is for tasks"),
     (
         ["synthetic", "--historical", "1.5"],

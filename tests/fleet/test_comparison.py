@@ -18,6 +18,8 @@ from headwater import (
 )
 from headwater.fleet import Device, Fleet, Outlook, compare
 from headwater.fleet.recommendation import recommend
+from headwater.ledger.client_terms import ClientTerms
+from headwater.ledger.drawing import Drawing
 
 FLEET = [
     Device("server", 500, False),
@@ -28,15 +30,15 @@ FLEET = [
 ROUNDS = 100
 
 
-def outlook(kinds=None):
-    return Outlook.of(Fleet.of(kinds or FLEET), ROUNDS)
+def outlook(kinds=None, drawing=None):
+    return Outlook.of(Fleet.of(kinds or FLEET), ROUNDS, drawing)
 
 
-def ledger(strategy, kinds=None):
+def ledger(strategy, kinds=None, drawing=None):
     each = [kind for kind in kinds or FLEET for _ in range(kind.count)]
     arrivals = [Constant(k.rate) if k.fresh else Once() for k in each]
     memory = [Fifo(k.capacity) if k.fresh else Keep() for k in each]
-    return Ledger.of([k.samples for k in each], arrivals, memory, strategy, ROUNDS)
+    return Ledger.of([k.samples for k in each], arrivals, memory, strategy, ROUNDS, drawing=drawing)
 
 
 def paper_case(fraction, samples=50_000):
@@ -78,15 +80,15 @@ STRATEGIES = {
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_is_what_the_ledger_of_the_strategy_says(name):
-    run = ledger(STRATEGIES[name])
-    papers, sharp = (compare(outlook(), 0.3, b)[name] for b in ("paper", "sharp"))
+@pytest.mark.parametrize("drawing", [None, Drawing(local_steps=2, batch_size=5)])
+def test_is_what_the_ledger_of_the_strategy_says(name, drawing):
+    run = ledger(STRATEGIES[name], drawing=drawing)
+    papers, sharp = (compare(outlook(drawing=drawing), 0.3, b)[name] for b in ("paper", "sharp"))
     assert papers.historical == pytest.approx(run.historical_share, abs=1e-9)
-    assert papers.effective_samples == pytest.approx(run.effective_samples, rel=1e-9)
-    assert sharp.noise == pytest.approx(
-        (run.variability / 5) ** 0.5, abs=1e-9
-    )  # c1 = σ0·D·√5 with 5 fresh clients
-    each = run.holdings.collected
+    assert papers.effective_samples == pytest.approx(run.drawn.effective_samples, rel=1e-9)
+    # c1 = σ0·D·√5 with 5 fresh clients
+    assert sharp.noise == pytest.approx((run.drawn.variability / 5) ** 0.5, abs=1e-9)
+    each = ClientTerms(run.holdings).drawable
     fresh = ~run.holdings.historical
     assert papers.total == pytest.approx(
         bound(run.importance, each, fresh, c1=1.0, c2=0.3), rel=1e-9

@@ -1,5 +1,7 @@
 """What a run makes of a fleet, against the ledger of every single client."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,8 @@ from headwater import Constant, Fifo, Keep, Ledger, Once, Poisson, Uniform, unro
 from headwater.fleet import Device, Fleet, Outlook
 from headwater.fleet.outlook import _distinct
 from headwater.fleet.streams import stream_holdings
-from headwater.ledger.client_terms import client_noise
+from headwater.ledger.client_terms import ClientTerms, client_noise
+from headwater.ledger.drawing import Drawing
 
 KINDS = [
     Device("server", 500, False),
@@ -27,22 +30,25 @@ def every_client(kinds, rounds):
 
 
 @pytest.mark.parametrize("rounds", [1, 7, 100])
-def test_is_that_of_every_single_client(rounds):
-    outlook = Outlook.of(Fleet.of(KINDS), rounds)
-    holdings = every_client(KINDS, rounds)
+@pytest.mark.parametrize("drawing", [Drawing(), Drawing(1, 4), Drawing(5, 3), Drawing(2, 10_000)])
+def test_is_that_of_every_single_client(rounds, drawing):
+    outlook = Outlook.of(Fleet.of(KINDS), rounds, drawing)
+    holdings = replace(every_client(KINDS, rounds), drawing=drawing)
     repeat = outlook.count.astype(int)
-    assert np.repeat(outlook.samples, repeat).tolist() == holdings.collected.tolist()
-    assert np.repeat(outlook.fresh, repeat).tolist() == (~holdings.historical).tolist()
-    np.testing.assert_allclose(
-        np.repeat(outlook.noise, repeat), client_noise(holdings), rtol=1e-12, atol=1e-15
-    )
+    every = outlook.terms.taken(np.repeat(np.arange(len(repeat)), repeat))
+    terms = ClientTerms(holdings)
+    assert every.samples.tolist() == holdings.collected.tolist()
+    assert every.fresh.tolist() == (~holdings.historical).tolist()
+    np.testing.assert_allclose(every.noise, terms.noise(), rtol=1e-11, atol=1e-15)
+    np.testing.assert_allclose(every.drawable, terms.drawable, rtol=1e-12)
+    np.testing.assert_allclose(every.absence, terms.absence, rtol=1e-9, atol=1e-12)
     held = np.array(
         [
             sum(holdings.held(t)[holdings.client == m].sum() for t in range(1, rounds + 1))
             for m in range(9)
         ]
     )
-    np.testing.assert_allclose(np.repeat(outlook.memory, repeat), held / rounds)
+    np.testing.assert_allclose(every.memory, held / rounds)
 
 
 @pytest.mark.parametrize("rounds", [1, 3, 50])
@@ -78,8 +84,8 @@ def test_pieces_change_nothing(monkeypatch):
         outlook_module, "_pieces", lambda samples: (slice(k, k + 1) for k in range(len(samples)))
     )
     apart = Outlook.of(Fleet.of(KINDS), 50)
-    assert (whole.noise == apart.noise).all()
-    assert (whole.memory == apart.memory).all()
+    assert (whole.terms.noise == apart.terms.noise).all()
+    assert (whole.terms.memory == apart.terms.memory).all()
 
 
 def test_long_streams_in_units_of_several_samples(monkeypatch):
@@ -87,16 +93,25 @@ def test_long_streams_in_units_of_several_samples(monkeypatch):
     monkeypatch.setattr(outlook_module, "_AT_ONCE", 200)
     rough = Outlook.of(Fleet.of(KINDS[1:]), 100)
     np.testing.assert_allclose(
-        rough.noise[0], exact.noise[0], rtol=1e-9
+        rough.terms.noise[0], exact.terms.noise[0], rtol=1e-9
     )  # 800, 8 and 16 in units of 4
-    np.testing.assert_allclose(rough.memory[0], exact.memory[0], rtol=1e-9)
-    np.testing.assert_allclose(rough.samples, exact.samples, rtol=0.01)
+    np.testing.assert_allclose(rough.terms.memory[0], exact.terms.memory[0], rtol=1e-9)
+    np.testing.assert_allclose(rough.terms.samples, exact.terms.samples, rtol=0.01)
+
+
+def test_batches_of_long_streams_are_drawn_from_their_mean_memory(monkeypatch):
+    drawing = Drawing(local_steps=2, batch_size=3)
+    exact = Outlook.of(Fleet.of(KINDS[1:2]), 100, drawing).terms
+    monkeypatch.setattr(outlook_module, "_AT_ONCE", 200)
+    rough = Outlook.of(Fleet.of(KINDS[1:2]), 100, drawing).terms
+    np.testing.assert_allclose(rough.noise, exact.noise, rtol=0.01)
+    np.testing.assert_allclose(rough.drawable, exact.drawable, rtol=0.01)
 
 
 def test_a_billion_samples():
     fleet = Fleet.of([Device("old", 10**9, False), Device("new", 10**9, True, 10**7, 10**7)])
     outlook = Outlook.of(fleet, 100)
-    assert outlook.noise[1] == pytest.approx(1e-7 - 1e-9, rel=1e-3)
+    assert outlook.terms.noise[1] == pytest.approx(1e-7 - 1e-9, rel=1e-3)
     assert outlook.total == pytest.approx(2e9)
 
 
@@ -105,7 +120,7 @@ def test_of_any_holdings():
         [4, 30, 30], [Once(), Poisson(2.0), Constant(1)], [Keep(), Fifo(6), Keep()], 10, seed=1
     )
     outlook = Outlook.of_holdings(holdings)
-    assert outlook.noise.tolist() == client_noise(holdings).tolist()
+    assert outlook.terms.noise.tolist() == client_noise(holdings).tolist()
     assert outlook.fresh.tolist() == [False, True, True]
     assert outlook.total == pytest.approx(Ledger.weigh(holdings, Uniform()).effective_samples)
 

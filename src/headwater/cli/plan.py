@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from headwater.cli.main import app
-from headwater.cli.plan_subject import Subject, from_file, from_task, is_file
+from headwater.cli.plan_subject import Length, Subject, from_file, from_task, is_file
 from headwater.errors import InputError
 from headwater.fleet import Comparison, Outcome, Scenario, compare, what_if
 from headwater.fleet.comparison import as_bound
@@ -37,6 +37,14 @@ def plan(
     ] = None,
     rounds: Annotated[
         int | None, typer.Option(help="Rounds of the run. Default: 100, or the task's own.")
+    ] = None,
+    local_steps: Annotated[
+        int | None,
+        typer.Option(help="Gradient steps of a client in a round. Default: 1, or the task's own."),
+    ] = None,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(help="Samples of a step; 0: all that is held. Default: all, or the task's."),
     ] = None,
     bound: Annotated[
         str, typer.Option(help="'paper', or 'sharp', which knows of rates and memories.")
@@ -94,15 +102,16 @@ def plan(
       headwater plan synthetic --historical 0.2 --ratio measure --json
     """
     scenarios = [Scenario.parse(text) for text in what_ifs or []]
+    length = Length(rounds, local_steps, batch_size)
     if is_file(fleet):
         if historical is not None:
             raise InputError(
                 "--historical is for tasks; a fleet file says itself who is historical"
             )
         with _watched(fleet) as watch:
-            subject = from_file(fleet, rounds, watch)
+            subject = from_file(fleet, length, watch)
     else:
-        subject = from_task(fleet, historical, rounds, seed, data_dir)
+        subject = from_task(fleet, historical, length, seed, data_dir)
     found = subject.ratio(ratio)
     comparison = compare(subject.outlook, found.value, as_bound(bound))
     outcomes = _judged(subject, scenarios, found.value)
@@ -137,7 +146,8 @@ def _watched(name: str) -> Iterator[Watch]:
 def _judged(subject: Subject, scenarios: Sequence[Scenario], ratio: float) -> Sequence[Outcome]:
     if not scenarios:
         return []
-    return what_if(subject.fleet(), scenarios, ratio, subject.outlook.rounds)
+    outlook = subject.outlook
+    return what_if(subject.fleet(), scenarios, ratio, outlook.rounds, outlook.drawing)
 
 
 def _draw(comparison: Comparison, folder: Path | None, notes: list[str]) -> list[Path]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from headwater.errors import InputError
 from headwater.fleet import Fleet, Outlook, read
 from headwater.fleet.fleet import Flags
 from headwater.fleet.fleet_file import Watch
+from headwater.ledger.drawing import Drawing
 from headwater.planner import ratio_at
 from headwater.report.plan_answer import Ratio
 from headwater.report.plan_json import Json
@@ -59,11 +60,37 @@ def is_file(name: str) -> bool:
     return Path(name).suffix.lower() in _FILES or Path(name).is_file()
 
 
-def from_file(name: str, rounds: int | None, watch: Watch) -> Subject:
+@dataclass(frozen=True)
+class Length:
+    """How long a run is and how much a round draws, as far as the user has said.
+
+    Attributes:
+        rounds: T; None: 100, or the task's own.
+        local_steps: E; None: 1, or the task's own.
+        batch_size: K, 0 for all that is held; None: all, or the task's own.
+    """
+
+    rounds: int | None = None
+    local_steps: int | None = None
+    batch_size: int | None = None
+
+    def drawing(self, local_steps: int = 1, batch_size: int | None = None) -> Drawing:
+        """What a round draws, where what was not said is as given here."""
+        steps = local_steps if self.local_steps is None else self.local_steps
+        batch = batch_size if self.batch_size is None else self.batch_size or None
+        if steps < 1:
+            raise InputError(f"--local-steps is {steps}; it must be at least 1")
+        if batch is not None and batch < 1:
+            raise InputError(f"--batch-size is {batch}; it must be at least 1, or 0 for all")
+        return Drawing(steps, batch)
+
+
+def from_file(name: str, length: Length, watch: Watch) -> Subject:
     """A fleet file; its ratio is given, or the paper's."""
-    length = _check_rounds(100 if rounds is None else rounds)
-    fleet = read(Path(name), length, watch)
-    outlook = Outlook.of(fleet, length)
+    rounds = _check_rounds(100 if length.rounds is None else length.rounds)
+    drawing = length.drawing()
+    fleet = read(Path(name), rounds, watch)
+    outlook = Outlook.of(fleet, rounds, drawing)
     return Subject(
         name=name,
         outlook=outlook,
@@ -82,12 +109,13 @@ def _notes(fleet: Fleet, outlook: Outlook) -> list[str]:
             f"{_rows(fleet, still)} as fresh, but all samples are there in round 1 and stay: "
             "counted as historical."
         )
-    late = fleet.fresh & (outlook.samples < 0.99 * fleet.samples)
+    late = fleet.fresh & (outlook.terms.samples < 0.99 * fleet.samples)
     if late.any():
         row = int(late.argmax())
+        arrive = f"{outlook.terms.samples[row]:,.0f} of {fleet.samples[row]:,}"
         notes.append(
             f"{_rows(fleet, late)} with more samples than arrive in {outlook.rounds:,} rounds "
-            f"({outlook.samples[row]:,.0f} of {fleet.samples[row]:,}): the rest is not counted."
+            f"({arrive}): the rest is not counted."
         )
     return notes
 
@@ -119,7 +147,7 @@ def _number(text: str, otherwise: str) -> float:
 
 
 def from_task(
-    name: str, historical: float | None, rounds: int | None, seed: int, data_dir: Path | None
+    name: str, historical: float | None, length: Length, seed: int, data_dir: Path | None
 ) -> Subject:
     """A task; its ratio is given, estimated the paper's way, or measured."""
     from headwater.experiments.tasks import TASKS
@@ -131,20 +159,23 @@ def from_task(
             "or module:Class of your own)"
         )
     chosen = find_task(name, data_dir)
-    length = _check_rounds(chosen.defaults.rounds if rounds is None else rounds)
+    usual = chosen.defaults
+    rounds = _check_rounds(usual.rounds if length.rounds is None else length.rounds)
+    drawing = length.drawing(usual.local_steps, usual.batch_size)
     part = 0.2 if historical is None else historical
     if not 0 < part < 1:
         raise InputError(f"--historical is {part:g}; it must be a fraction between 0 and 1")
-    data = chosen.split(part, length, seed).final
+    data = chosen.split(part, rounds, seed).final
+    holdings = replace(data.holdings(rounds, seed), drawing=drawing)
 
     def ratio(text: str | None) -> Ratio:
         if text in (None, "estimate", "measure"):
-            return _estimated(chosen.model(seed), data, length, seed, measured=text == "measure")
+            return _estimated(chosen.model(seed), data, rounds, seed, measured=text == "measure")
         return Ratio(_number(text or "", "or 'estimate', or 'measure'"), "given")
 
     return Subject(
         name=f"{name}, {100 * part:g} % historical",
-        outlook=Outlook.of_holdings(data.holdings(length, seed)),
+        outlook=Outlook.of_holdings(holdings),
         fleet=lambda: Fleet.of_clients(data.train.counts, data.arrivals, data.memory),
         ratio=ratio,
     )

@@ -88,7 +88,7 @@ class Comparison:
 
         √(n_hist / Σ_{v>0} 1/v_m), in the paper's case √(n_hist/(M − M_hist)).
         """
-        noise, samples = row_noise(self.outlook, self.bound), self.outlook.row_samples
+        noise, samples = row_noise(self.outlook, self.bound), self.outlook.row_drawable
         noisy = noise > 0
         if not noisy.any() or noisy.all():
             return None
@@ -118,7 +118,7 @@ def row_noise(outlook: Outlook, bound: Bound, fresh_clients: float | None = None
     if bound == "paper":
         return outlook.fresh / outlook.count
     known = outlook.fresh_clients if fresh_clients is None else fresh_clients
-    return exact_noise(outlook.noise / outlook.count, known)
+    return exact_noise(outlook.terms.noise / outlook.count, known)
 
 
 def compare(outlook: Outlook, ratio: float, bound: Bound = "paper") -> Comparison:
@@ -154,7 +154,7 @@ def row_importance(strategy: Strategy, outlook: Outlook) -> Floats | None:
 def _(strategy: Optimal, outlook: Outlook) -> Floats | None:
     noise = row_noise(outlook, strategy.bound)
     ratio = np.inf if strategy.ratio is None else strategy.ratio
-    return minimise(noise, outlook.row_samples, ratio).importance
+    return minimise(noise, outlook.row_drawable, ratio).importance
 
 
 @row_importance.register
@@ -164,7 +164,7 @@ def _(_strategy: Uniform, outlook: Outlook) -> Floats | None:
 
 @row_importance.register
 def _(_strategy: ByMemory, outlook: Outlook) -> Floats | None:
-    return _shares(outlook.count * outlook.memory)
+    return _shares(outlook.count * outlook.terms.memory)
 
 
 @row_importance.register
@@ -190,12 +190,12 @@ def _prospect(outlook: Outlook, entry: Entry, ratio: float, bound: Bound) -> Pro
     if importance is None:
         return None
     prices = Constants(c0=0.0, c1=1.0, few_samples=1.0, discrepancy=0.0)
-    terms = bound_terms(importance, outlook.row_samples, row_noise(outlook, bound), prices)
+    terms = bound_terms(importance, outlook.row_drawable, row_noise(outlook, bound), prices)
     return Prospect(
         strategy=entry.name,
         importance=importance,
         historical=float(importance[~outlook.fresh].sum()),
-        effective_samples=effective_samples(importance, outlook.row_samples),
+        effective_samples=effective_samples(importance, outlook.row_drawable),
         noise=terms.noise,
         few_samples=ratio * terms.few_samples,
     )

@@ -1,15 +1,17 @@
-"""What a run makes of a fleet: how many samples arrive and are held, and how much rounds differ."""
+"""What a run makes of a fleet: what arrives, is held and is drawn, and how much rounds differ."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 
 from headwater.fleet.fleet import Flags, Fleet
 from headwater.fleet.streams import stream_holdings
-from headwater.ledger.client_terms import client_noise
+from headwater.ledger.client_terms import ClientTerms
+from headwater.ledger.drawing import Drawing
 from headwater.ledger.holdings import Counts, Holdings
 from headwater.randomness import Floats
 
@@ -20,6 +22,81 @@ capacity."""
 
 
 @dataclass(frozen=True)
+class Terms:
+    """What each of some clients brings to a run, as columns.
+
+    Attributes:
+        samples: N_m, the samples that arrive within the run.
+        fresh: whether the memory changes from round to round.
+        memory: how many samples are held on average.
+        noise: v_m, how much the samples that a round draws differ from those of the run.
+        drawable: N_m as drawn: with mini-batches a run may not get to see all that is held.
+        absence: how unevenly the client counts over the rounds; 0 if it is always there.
+    """
+
+    samples: Floats
+    fresh: Flags
+    memory: Floats
+    noise: Floats
+    drawable: Floats
+    absence: Floats
+
+    @classmethod
+    def of_holdings(cls, holdings: Holdings) -> Self:
+        """Add up who holds what when."""
+        terms = ClientTerms(holdings)
+        return cls(
+            samples=holdings.collected.astype(np.float64),
+            fresh=~holdings.historical,
+            memory=holdings.per_client(holdings.rounds_held) / holdings.rounds,
+            noise=terms.noise(),
+            drawable=terms.drawable,
+            absence=terms.absence,
+        )
+
+    @classmethod
+    def of_history(cls, samples: Counts, rounds: int, drawing: Drawing) -> Self:
+        """Clients that hold all their samples in every round.
+
+        Each round draws from the same N: its noise is r/N, with r the relative variance of how
+        often a sample is drawn, and over T rounds what is never drawn is a T-th of that.
+        """
+        held = samples.astype(np.float64)
+        redraws = drawing.redraws(held)
+        return cls(
+            samples=held,
+            fresh=np.zeros(len(held), np.bool_),
+            memory=held,
+            noise=redraws / held,
+            drawable=held / (1 + redraws / rounds),
+            absence=np.zeros(len(held)),
+        )
+
+    def taken(self, rows: Counts) -> Terms:
+        """Some of these clients, in this order, each as often as it is asked for."""
+        return Terms(
+            samples=self.samples[rows],
+            fresh=self.fresh[rows],
+            memory=self.memory[rows],
+            noise=self.noise[rows],
+            drawable=self.drawable[rows],
+            absence=self.absence[rows],
+        )
+
+    @classmethod
+    def together(cls, parts: Sequence[Terms]) -> Self:
+        """The clients of all parts, one part after the other."""
+        return cls(
+            samples=np.concatenate([part.samples for part in parts]),
+            fresh=np.concatenate([part.fresh for part in parts]),
+            memory=np.concatenate([part.memory for part in parts]),
+            noise=np.concatenate([part.noise for part in parts]),
+            drawable=np.concatenate([part.drawable for part in parts]),
+            absence=np.concatenate([part.absence for part in parts]),
+        )
+
+
+@dataclass(frozen=True)
 class Outlook:
     """A fleet after T rounds, a row for each client or for several that are alike.
 
@@ -27,69 +104,79 @@ class Outlook:
         names: of the rows.
         kinds: what rows have in common; an empty word where nothing.
         count: how many clients each row stands for.
-        samples: N_m, the samples of each that arrive within the run.
-        fresh: whether its memory changes from round to round.
-        memory: how many samples it holds on average.
-        noise: v_m, how much its samples of a round differ from those of the run.
+        terms: what each client of a row brings to the run.
         rounds: T.
+        drawing: how much of what is held a round draws.
     """
 
     names: Sequence[str]
     kinds: Sequence[str]
     count: Floats
-    samples: Floats
-    fresh: Flags
-    memory: Floats
-    noise: Floats
+    terms: Terms
     rounds: int
+    drawing: Drawing = field(default_factory=Drawing)
 
     @classmethod
-    def of(cls, fleet: Fleet, rounds: int) -> Outlook:
+    def of(cls, fleet: Fleet, rounds: int, drawing: Drawing | None = None) -> Outlook:
         """Unroll one client of each row.
+
+        Args:
+            fleet: the clients.
+            rounds: T.
+            drawing: local steps and batch size; None: a round uses all that is held.
 
         >>> from headwater.fleet import Device
         >>> sensor = Device("sensor", 800, True, 8, 16, count=9)
         >>> fleet = Fleet.of([Device("server", 500, False), sensor])
         >>> outlook = Outlook.of(fleet, rounds=100)
-        >>> outlook.memory.round(2), outlook.noise.round(4), outlook.total, outlook.fresh_clients
-        (array([500.  ,  15.92]), array([0.    , 0.0619]), 7700.0, 9.0)
+        >>> outlook.terms.noise.round(4), outlook.total, outlook.fresh_clients
+        (array([0.    , 0.0619]), 7700.0, 9.0)
+        >>> small = Outlook.of(fleet, rounds=100, drawing=Drawing(batch_size=4))
+        >>> small.terms.noise.round(4), small.terms.drawable.round(1)
+        (array([0.248 , 0.2506]), array([223.2, 318.7]))
         """
-        columns = np.stack([fleet.samples, fleet.samples, np.zeros(len(fleet)), fleet.fresh])
-        streams = np.flatnonzero(fleet.fresh)
-        if len(streams):
-            columns[:, streams] = _streams(fleet, streams, rounds)
-        samples, memory, noise, fresh = columns
+        drawing = drawing or Drawing()
+        old, new = np.flatnonzero(~fleet.fresh), np.flatnonzero(fleet.fresh)
+        history = Terms.of_history(fleet.samples[old], rounds, drawing)
+        both = Terms.together([history, *_streams(fleet, new, rounds, drawing)])
+        # Historical rows come first there; this is where each row of the fleet is.
+        place = np.argsort(np.concatenate([old, new]))
         return cls(
             names=fleet.names,
             kinds=fleet.kinds,
             count=fleet.count.astype(np.float64),
-            samples=samples,
-            fresh=fresh > 0,
-            memory=memory,
-            noise=noise,
+            terms=both.taken(place),
             rounds=rounds,
+            drawing=drawing,
         )
 
     @classmethod
     def of_holdings(cls, holdings: Holdings) -> Outlook:
         """Clients whose arrivals and memory rules are known, whatever they are, named by number."""
         there = np.flatnonzero(holdings.collected > 0)
-        samples, memory, noise, fresh = _columns(holdings)[:, there]
         return cls(
             names=[str(m) for m in there],
             kinds=[""] * len(there),
             count=np.ones(len(there)),
-            samples=samples,
-            fresh=fresh > 0,
-            memory=memory,
-            noise=noise,
+            terms=Terms.of_holdings(holdings).taken(there),
             rounds=holdings.rounds,
+            drawing=holdings.drawing,
         )
+
+    @property
+    def fresh(self) -> Flags:
+        """Whether the memory of a row's clients changes from round to round."""
+        return self.terms.fresh
 
     @property
     def row_samples(self) -> Floats:
         """Samples of all clients of a row together."""
-        return self.count * self.samples
+        return self.count * self.terms.samples
+
+    @property
+    def row_drawable(self) -> Floats:
+        """Samples of all clients of a row together, as drawn."""
+        return self.count * self.terms.drawable
 
     @property
     def total(self) -> float:
@@ -107,21 +194,17 @@ class Outlook:
         return float(self.count[self.fresh].sum())
 
 
-def _columns(holdings: Holdings) -> Floats:
-    """Samples, mean memory, noise and freshness of each client, as rows of a table."""
-    memory = holdings.per_client(holdings.rounds_held) / holdings.rounds
-    return np.stack([holdings.collected, memory, client_noise(holdings), ~holdings.historical])
-
-
-def _streams(fleet: Fleet, rows: Counts, rounds: int) -> Floats:
-    """The columns of these rows of a fleet, which are streams."""
+def _streams(fleet: Fleet, rows: Counts, rounds: int, drawing: Drawing) -> Iterator[Terms]:
+    """The terms of these rows of a fleet, which are streams; nothing if there are none."""
+    if not len(rows):
+        return
     # What comes after the last round needs no unrolling; one more sample tells whether the stream
     # goes on, which decides when the oldest of the memory leaves.
     arriving = np.minimum(fleet.samples[rows], np.ceil(fleet.rate[rows] * rounds + 1))
     # Rows that differ in name or count only are unrolled once.
     alike, member = _distinct(arriving, fleet.rate[rows], fleet.capacity[rows].astype(np.float64))
-    found = [_unrolled(alike[:, piece], rounds) for piece in _pieces(alike[0])]
-    return np.concatenate(found, axis=1)[:, member]
+    found = [_unrolled(alike[:, piece], rounds, drawing) for piece in _pieces(alike[0])]
+    yield Terms.together(found).taken(member)
 
 
 def _distinct(*columns: Floats) -> tuple[Floats, Counts]:
@@ -137,15 +220,35 @@ def _distinct(*columns: Floats) -> tuple[Floats, Counts]:
     return np.stack([column[first] for column in columns]), member
 
 
-def _unrolled(streams: Floats, rounds: int) -> Floats:
-    """The columns of streams with these samples, rates and capacities."""
+def _unrolled(streams: Floats, rounds: int, drawing: Drawing) -> Terms:
+    """The terms of streams with these samples, rates and capacities."""
     unit = np.ceil(streams[0] / _AT_ONCE)
     samples, rate, capacity = streams / unit
     holdings = stream_holdings(
         np.ceil(samples).astype(np.int64), rate, np.ceil(capacity).astype(np.int64), rounds
     )
-    # In units of k samples there are k times as many; an average over k has a k-th of the noise.
-    return _columns(holdings) * np.stack([unit, unit, 1 / unit, np.ones_like(unit)])
+    if (unit == 1).all():
+        return Terms.of_holdings(replace(holdings, drawing=drawing))
+    return _in_units(Terms.of_holdings(holdings), unit, rounds, drawing)
+
+
+def _in_units(terms: Terms, unit: Floats, rounds: int, drawing: Drawing) -> Terms:
+    """The terms of streams of which one unit stands for several samples.
+
+    There are ``unit`` times as many, and an average over them has a ``unit``-th of the noise. So
+    long a stream has filled its memory in the first rounds, so that batches are drawn from its mean
+    memory nearly always.
+    """
+    samples, memory = terms.samples * unit, terms.memory * unit
+    squares = terms.noise / unit + 1 / samples  # Σ_i s_i² · T of the client's shares
+    redraws = drawing.redraws(memory)
+    return replace(
+        terms,
+        samples=samples,
+        memory=memory,
+        noise=np.maximum(squares * (1 + redraws) - 1 / samples, 0.0),
+        drawable=samples / (1 + samples * squares * redraws / rounds),
+    )
 
 
 def _pieces(samples: Floats) -> Iterator[slice]:

@@ -28,6 +28,7 @@ from headwater.errors import InputError
 from headwater.fleet.comparison import row_noise
 from headwater.fleet.fleet import LARGEST, Column, Fleet, Rows
 from headwater.fleet.outlook import Outlook
+from headwater.ledger.drawing import Drawing
 from headwater.planner import effective_samples, minimise
 from headwater.randomness import Floats
 
@@ -211,11 +212,11 @@ class _Plan:
 
     @classmethod
     def of(cls, fleet: Fleet, ratio: float, now: Outlook) -> _Plan:
-        outlook = Outlook.of(fleet, now.rounds)
+        outlook = Outlook.of(fleet, now.rounds, now.drawing)
         # Prices stay those of the fleet as it is: c1 has its number of streams, c2 its samples.
         noise = row_noise(outlook, "sharp", now.fresh_clients)
         price = ratio * float(np.sqrt(now.total / outlook.total))
-        best = minimise(noise, outlook.row_samples, price)
+        best = minimise(noise, outlook.row_drawable, price)
         return cls(fleet, outlook, best.importance, best.value)
 
     def share(self, name: str) -> float:
@@ -228,7 +229,11 @@ class _Plan:
 
 
 def what_if(
-    fleet: Fleet, scenarios: Sequence[Scenario], ratio: float, rounds: int
+    fleet: Fleet,
+    scenarios: Sequence[Scenario],
+    ratio: float,
+    rounds: int,
+    drawing: Drawing | None = None,
 ) -> list[Outcome]:
     """Judge scenarios by the sharper bound, the fleet as it is first.
 
@@ -241,6 +246,7 @@ def what_if(
         scenarios: what might change.
         ratio: c2/c1 of the fleet as it is.
         rounds: T.
+        drawing: local steps and batch size; None: a round uses all that is held.
 
     >>> from headwater.fleet import Device
     >>> fleet = Fleet.of([Device("server", 400, False), Device("sensor", 1600, True, 16, 16)])
@@ -249,7 +255,7 @@ def what_if(
     as it is 0.341 0.482
     capacity=4x 0.268 0.396
     """
-    outlook = Outlook.of(fleet, rounds)
+    outlook = Outlook.of(fleet, rounds, drawing)
     now = _Plan.of(fleet, ratio, outlook)
     outcomes = [_outcome(Scenario(AS_IT_IS, []), now, now)]
     for scenario in scenarios:
@@ -263,7 +269,7 @@ def _outcome(scenario: Scenario, now: _Plan, then: _Plan) -> Outcome:
     return Outcome(
         scenario=scenario.text,
         historical=float(then.importance[~outlook.fresh].sum()),
-        effective_samples=effective_samples(then.importance, outlook.row_samples),
+        effective_samples=effective_samples(then.importance, outlook.row_drawable),
         total=then.total,
         named={name: (now.share(name), then.share(name)) for name in scenario.names},
     )

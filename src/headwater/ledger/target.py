@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.errors import InputError
-from headwater.ledger.client_terms import client_noise
+from headwater.ledger.client_terms import ClientTerms
 from headwater.ledger.holdings import Holdings
 from headwater.ledger.strategies import Importance
 from headwater.planner import Constants, exact_noise, optimal_for_target
@@ -80,8 +80,9 @@ class Target:
         aim = self._aim(there)
         noise = self._noise(holdings)
         importance = np.zeros(holdings.clients)
+        sizes = ClientTerms(holdings).drawable
         importance[there] = optimal_for_target(
-            holdings.collected[there], noise[there], aim[there], self.constants
+            sizes[there], noise[there], aim[there], self.constants
         ).importance
         return importance
 
@@ -105,4 +106,4 @@ class Target:
         fresh = ~holdings.historical & (holdings.collected > 0)
         if self.bound == "paper":
             return fresh.astype(np.float64)
-        return exact_noise(client_noise(holdings), int(np.count_nonzero(fresh)))
+        return exact_noise(ClientTerms(holdings).noise(), int(np.count_nonzero(fresh)))

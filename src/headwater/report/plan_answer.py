@@ -94,6 +94,13 @@ class Answer:
             "rounds",
             markup=False,
         )
+        if o.drawing.batch_size is not None:
+            steps = "step" if o.drawing.local_steps == 1 else "steps"
+            console.print(
+                f"A round draws {o.drawing.local_steps:,} {steps} of {o.drawing.batch_size:,} "
+                "samples from a memory; all is counted as drawn, not as held.",
+                markup=False,
+            )
         console.print(f"c2/c1 = {self.ratio.value:.4g} ({self.ratio.source})", markup=False)
         if self.ratio.words:
             console.print(self.ratio.words, markup=False)

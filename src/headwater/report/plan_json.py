@@ -21,6 +21,8 @@ def plan_json(
     summary: Mapping[str, Json] = {
         **about,
         "rounds": comparison.outlook.rounds,
+        "local_steps": comparison.outlook.drawing.local_steps,
+        "batch_size": comparison.outlook.drawing.batch_size,
         "bound": comparison.bound,
         "rows": _rows(comparison),
         "recommendation": recommend(comparison),
@@ -51,10 +53,17 @@ def _clients(comparison: Comparison) -> Sequence[Json]:
     """One entry per row: its share together, and that of each of its clients."""
     o = comparison.outlook
     share = comparison.best.importance
-    names = ("client", "kind", "count", "samples", "fresh", "share", "share_of_each")
-    numbers = (o.count.astype(int), o.samples.astype(int), o.fresh, share, share / o.count)
-    columns = (o.names, o.kinds, *(column.tolist() for column in numbers))
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    columns: Mapping[str, Sequence[Json]] = {
+        "client": o.names,
+        "kind": o.kinds,
+        "count": o.count.astype(int).tolist(),
+        "samples": o.terms.samples.astype(int).tolist(),
+        "samples_as_drawn": o.terms.drawable.tolist(),
+        "fresh": o.fresh.tolist(),
+        "share": share.tolist(),
+        "share_of_each": (share / o.count).tolist(),
+    }
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def _outcome(outcome: Outcome) -> Json:

@@ -98,7 +98,9 @@ def with_history(outlook: Outlook, fraction: float) -> Outlook:
     """The same clients and as many samples in all, ``fraction`` of them historical."""
     old = history(outlook)
     scale = np.where(outlook.fresh, (1 - fraction) / (1 - old), fraction / old)
-    return replace(outlook, samples=outlook.samples * scale)
+    terms = outlook.terms
+    scaled = replace(terms, samples=terms.samples * scale, drawable=terms.drawable * scale)
+    return replace(outlook, terms=scaled)
 
 
 def history(outlook: Outlook) -> float:
