@@ -7,7 +7,9 @@ from headwater.ledger.conformance import check_strategy
 from headwater.ledger.registry import NAMES, REGISTRY, label, named
 
 
-@pytest.mark.parametrize("name", [*sorted(set(REGISTRY) - {"share"}), "share-0.5", "share-0", "share-1"])
+@pytest.mark.parametrize(
+    "name", [*sorted(set(REGISTRY) - {"share"}), "share-0.5", "share-0", "share-1"]
+)
 def test_a_name_comes_back_from_its_strategy(name):
     assert label(named(name)) == name
 
