@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from headwater.errors import InputError
-from headwater.learning import assumptions
+from headwater.learning import assumptions, torchrun
 from headwater.learning.algorithm import Rate, Record, State, learn, schedule
 from headwater.learning.arrays import Values
 from headwater.learning.checkpoint import Checkpoint, read
@@ -60,6 +60,9 @@ def simulate(
 ) -> Run:
     """Learn one model from many streams.
 
+    In a program that ``torchrun`` has started several times, each of its processes does the work of
+    some of the clients, and all return the same run (:mod:`headwater.learning.torchrun`).
+
     Args:
         model: any module whose answer to a sample depends on that sample alone; it is not changed.
             BatchNorm must be in evaluation mode (its statistics frozen), or GroupNorm instead.
@@ -91,7 +94,7 @@ def simulate(
             before, a finished run goes on if its strategy does not depend on their number.
         version: a word that stands for what a checkpoint cannot identify (an open file that a loss
             reads from); give another when it changes.
-        progress: called with each round's record.
+        progress: called with each round's record (of several ranks: in the first).
 
     Returns:
         The models, the ledger and one record per round.
@@ -123,7 +126,16 @@ def simulate(
         return Course(problem, chosen, ledger, local_work, rates, projection, tests, version)
 
     course = plan(rounds)
-    store, state, history = _beginning(checkpoint, course, plan)
+    store: Checkpoint | None = None
+
+    def begin() -> tuple[State, list[Record]]:
+        nonlocal store
+        store, state, history = _beginning(checkpoint, course, plan)
+        return state, history
+
+    # Of several ranks the first reads and writes, and tells the others where the run is.
+    state, history = torchrun.from_first(begin)
+    progress = progress if torchrun.rank() == 0 else None
     runner = choose(problem, local_work.orders(course.ledger.round(1)), engine, workers)
     # A model's own draws are seeded by the run; the caller's generator goes on where it was.
     with closing(runner), torch.random.fork_rng(devices=[]):

@@ -9,6 +9,7 @@ from headwater.learning.engines.engine import Engine
 from headwater.learning.engines.fused import Fused
 from headwater.learning.engines.lockstep import Lockstep
 from headwater.learning.engines.loop import Loop
+from headwater.learning.engines.ranks import Ranks
 from headwater.learning.engines.sequential import Sequential
 from headwater.learning.engines.threads import OneThread
 from headwater.learning.engines.workers import Workers
@@ -20,6 +21,7 @@ __all__ = [
     "Lockstep",
     "Loop",
     "OneThread",
+    "Ranks",
     "Sequential",
     "Workers",
     "choose",

@@ -6,12 +6,14 @@ import operator
 from collections.abc import Callable
 
 from headwater.errors import InputError
+from headwater.learning import torchrun
 from headwater.learning.engines.batched import Batched
 from headwater.learning.engines.engine import Engine
 from headwater.learning.engines.fused import Fused
 from headwater.learning.engines.lockstep import Lockstep
 from headwater.learning.engines.loop import Loop
 from headwater.learning.engines.operations import operations
+from headwater.learning.engines.ranks import Ranks, largest_part
 from headwater.learning.engines.sequential import Sequential
 from headwater.learning.engines.threads import OneThread, one_thread_is_enough
 from headwater.learning.engines.workers import Workers
@@ -55,6 +57,14 @@ def choose(
     """
     _check_kind(kind, problem, orders)
     _check_workers(workers)
+    if torchrun.ranks() == 1:
+        return _here(problem, orders, kind, workers)
+    # All ranks look at the same part of the round and so come to the same choice.
+    return Ranks(_here(problem, largest_part(orders), kind, workers), problem, orders)
+
+
+def _here(problem: Problem, orders: Orders, kind: str | None, workers: int | None) -> Engine:
+    """An engine for such rounds in this process, or in several of this machine."""
     make = KINDS[kind] if kind else _best(problem, orders)
     count = _processes(problem, orders, make) if workers is None else workers
     if count > 0:
@@ -81,7 +91,8 @@ def _processes(problem: Problem, orders: Orders, make: MakeEngine) -> int:
     each = operations(problem)
     enough = each >= _WORTH_SENDING and each * orders.samples.size >= _WORTH_A_PROCESS
     several = len(orders.clients) > 1
-    return cores() if enough and several and can_fork() and cores() > 1 and make is not Loop else 0
+    mine = cores() // torchrun.ranks_here()
+    return mine if enough and several and can_fork() and mine > 1 and make is not Loop else 0
 
 
 def _can_fuse(problem: Problem, orders: Orders) -> bool:
