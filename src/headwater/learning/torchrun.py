@@ -17,6 +17,8 @@ from typing import TypeVar
 
 import torch
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 
 from headwater.errors import InputError
 
@@ -100,7 +102,19 @@ def _group() -> dist.ProcessGroup | None:
     main memory; then there is a second one beside it.
     """
     if not dist.is_initialized():
-        both = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-        dist.init_process_group(both)
+        _connect()
     backend = str(dist.get_backend())
     return None if "gloo" in backend else dist.new_group(backend="gloo")
+
+
+def _connect() -> None:
+    """Find the others where torchrun says.
+
+    Torchrun's store outlives a rank that was killed, and with it what that rank has left there. So
+    every restart has a place of its own in it: else a rank might call one that is gone.
+    """
+    store, rank, size = next(iter(rendezvous("env://")))
+    restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    place = PrefixStore(f"headwater/{restart}", store)
+    both = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    dist.init_process_group(both, store=place, rank=rank, world_size=size)
