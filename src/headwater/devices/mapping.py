@@ -88,22 +88,16 @@ class SampleMapping:
         self._pick = itemgetter(*settings.fields, settings.label)
 
     def map(self, messages: Sequence[Message]) -> Mapped:
-        """Sort messages into samples, halves of samples, and dead letters."""
+        """Sort messages into samples, halves of samples, and dead letters, each in their order."""
         mapped = Mapped()
-        records: list[Record] = []
-        origins: list[Message] = []
-        for message in messages:
-            record = self._decode(message)
-            if isinstance(record, str):
-                mapped.wrong.append((message, record))
-            else:
-                records.append(record)
-                origins.append(message)
-        rows = self._all_at_once(records)
+        decoded = [self._decode(message) for message in messages]
+        rows = self._all_at_once([record for record in decoded if not isinstance(record, str)])
         if rows is not None:
             mapped.parts.append(rows)
-        else:
-            for record, message in zip(records, origins, strict=True):
+        for message, record in zip(messages, decoded, strict=True):
+            if isinstance(record, str):
+                mapped.wrong.append((message, record))
+            elif rows is None:
                 self._one(record, message, mapped)
         return mapped
 
@@ -178,9 +172,11 @@ class SampleMapping:
         return x
 
     def _label(self, label: Any) -> NDArray[np.float64]:
-        if self._classes is not None and label not in self._classes:
-            raise ValueError(f"label {label!r:.40} is none of the classes")
-        number = float(label if self._classes is None else self._classes[label])
+        try:
+            number = float(label if self._classes is None else self._classes[label])
+        except (KeyError, *_NUMBER_ERRORS):
+            words = "no number" if self._classes is None else "none of the classes"
+            raise ValueError(f"label {label!r:.40} is {words}") from None
         y = self._scaled_label(np.array([number]))
         problem = self.schema.label_problem(float(y[0]))
         if problem is not None:

@@ -21,9 +21,9 @@ from headwater.devices.intake import Intake
 from headwater.devices.mapping import SampleMapping
 from headwater.devices.memory import DurableMemory
 from headwater.devices.models import metric_of, problem_of
-from headwater.devices.prequential import Scorer
 from headwater.devices.recording import Recording, RoundReplay
 from headwater.devices.replies import StoredReplies, digest_of
+from headwater.devices.scorer import Scorer
 from headwater.devices.settings import NodeSettings
 from headwater.devices.training import (
     RefusedError,

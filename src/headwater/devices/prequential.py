@@ -7,41 +7,18 @@ Rodrigues: *On evaluating stream learning algorithms*, 2013) shows how good the 
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
-import torch
+import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from headwater.devices.state import State
-from headwater.learning.metrics import PerSample
-from headwater.learning.problem import Problem
+from headwater.randomness import Floats
 
 FADING = 0.995  # a sample that came 138 samples ago counts half
 
-Score = Callable[[NDArray[Any], NDArray[Any]], tuple[Tensor, Tensor]]
-
-
-class Scorer:
-    """Loss and metric of each sample, with a model of its own that others do not touch."""
-
-    def __init__(self, problem: Problem, metric: PerSample) -> None:
-        self._problem, self._metric = problem, metric
-        self._model = copy.deepcopy(problem.model).eval()
-
-    def load(self, parameters: Tensor) -> None:
-        """Use these parameters from now on."""
-        self._problem.load(parameters, self._model)
-
-    def __call__(self, x: NDArray[Any], y: NDArray[Any]) -> tuple[Tensor, Tensor]:
-        """One loss and one metric per sample."""
-        labels = torch.from_numpy(y)
-        with torch.no_grad():
-            output = self._model(torch.from_numpy(x).to(self._problem.x.dtype))
-            losses = self._problem.loss(output, labels)
-            return losses.double(), self._metric(output, labels).double()
+Score = Callable[[NDArray[Any], NDArray[Any]], tuple[Floats, Floats]]
 
 
 class Prequential:
@@ -50,12 +27,12 @@ class Prequential:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def add(self, losses: Tensor, metrics: Tensor) -> None:
+    def add(self, losses: Floats, metrics: Floats) -> None:
         """More samples were predicted, in this order. Call it in their transaction."""
         count = len(losses)
         if not count:
             return
-        fading = FADING ** torch.arange(count - 1, -1, -1, dtype=torch.float64)
+        fading = FADING ** np.arange(count - 1, -1, -1)
         self._state.add("scored", count)
         self._fade("weight", FADING**count, float(fading.sum()))
         for name, values in (("loss", losses), ("metric", metrics)):

@@ -1,0 +1,200 @@
+"""From messages to samples: what is right gets in, what is not is named, nothing crashes."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from intakes import held, open_intake
+from nodes import node_settings
+
+from headwater.devices.mapping import SampleMapping
+from headwater.devices.sample_settings import SampleSettings
+
+FLAT = SampleSettings(features=("a", "b"), label="y", classes=3, id="id", time="t")
+
+
+def message(**fields):
+    return json.dumps(fields).encode()
+
+
+def mapped(settings, *messages):
+    return SampleMapping(settings).map(messages)
+
+
+def problem(settings, raw):
+    """Why one message is wrong."""
+    result = mapped(settings, raw)
+    assert not result.parts
+    ((_, reason),) = result.wrong
+    return reason
+
+
+def test_fields_become_features_and_labels():
+    result = mapped(FLAT, message(a=1, b=2.5, y=2, id=7, t=12.5), message(a="3", b=4, y="0"))
+    (rows,) = result.parts
+    np.testing.assert_array_equal(rows.x, [[1, 2.5], [3, 4]])
+    assert rows.y.tolist() == [2, 0]
+    assert rows.ids == ["7", None]
+    assert rows.times == [12.5, None]
+
+
+def test_scaling_is_by_mean_or_range():
+    scaling = {"a": {"mean": 10, "scale": 4}, "b": {"range": [-1, 1]}, "y": {"scale": 100}}
+    settings = SampleSettings(features=("a", "b"), label="y", scaling=scaling)
+    for pair in ([message(a=14, b=0, y=50)], [message(a=14, b=0, y=50), b"{"]):
+        rows = mapped(settings, *pair).parts[0]
+        assert rows.x.tolist() == [[1.0, 0.5]]
+        assert rows.y.tolist() == [0.5]
+
+
+def test_a_scaled_label_is_held_to_the_scaled_range():
+    settings = SampleSettings(
+        features=("a",), label="y", label_range=(0, 200), scaling={"y": {"mean": 100, "scale": 50}}
+    )
+    assert settings.sample_schema.low == -2
+    assert mapped(settings, message(a=1, y=200)).parts[0].y.tolist() == [2]
+    assert problem(settings, message(a=1, y=201)) == "label 2.02 above 2"
+
+
+def test_names_with_dots_lead_into_objects():
+    settings = SampleSettings(features=("s.a", "s.b"), label="out.y", classes=("no", "yes"))
+    raw = message(s={"a": 1, "b": 2}, out={"y": "yes"})
+    assert mapped(settings, raw).parts[0].x.tolist() == [[1, 2]]
+    assert mapped(settings, raw).parts[0].y.tolist() == [1]
+    assert problem(settings, message(s=[1, 2], out={"y": "yes"})) == "field 's.a' is missing"
+
+
+def test_one_field_may_have_an_array():
+    settings = SampleSettings(
+        features="image", shape=(2, 2), label="y", classes=2, scaling={"image": {"range": [0, 255]}}
+    )
+    rows = mapped(settings, message(image=[[0, 255], [51, 0]], y=1)).parts[0]
+    np.testing.assert_allclose(rows.x, [[[0, 1], [0.2, 0]]])
+    assert "shape (3,), expected (2, 2)" in problem(settings, message(image=[1, 2, 3], y=1))
+    assert "no number" in problem(settings, message(image=[[1, 2], [3]], y=1))
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        (b"", "not JSON"),
+        (b"\xff\xfe\x00", "not JSON"),
+        (b"[1, 2]", "not a JSON object"),
+        (b"[" * 50_000, "not JSON"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "not JSON"),
+        (b" " * 70_000, "70000 bytes, at most 65536"),
+        (message(a=1, y=0), "field 'b' is missing"),
+        (message(a=1, b=None, y=0), "field 'b' is missing"),
+        (message(a=1, b="", y=0), "field 'b' is missing"),
+        (message(a=1, b=2), "field 'y' is missing"),
+        (message(a=1, b="x", y=0), "a feature is no number"),
+        (message(a=1, b=[2], y=0), "a feature is no"),
+        (message(a=1, b={}, y=0), "a feature is no number"),
+        (b'{"a": 1, "b": NaN, "y": 0}', "NaN or infinite"),
+        (b'{"a": 1, "b": 1e999, "y": 0}', "NaN or infinite"),
+        (b'{"a": 1, "b": 2, "y": NaN}', "label is NaN"),
+        (message(a=1, b=2, y=3), "label 3 above 2"),
+        (message(a=1, b=2, y=-1), "label -1 below 0"),
+        (message(a=1, b=2, y=0.5), "no whole number"),
+        (message(a=1, b=2, y=[0]), "label"),
+        (message(a=10**400, b=2, y=0), "a feature is no number"),
+    ],
+)
+def test_what_is_no_sample_is_named(raw, says):
+    assert says in problem(FLAT, raw)
+
+
+ODD = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3)
+ODD |= st.lists(st.integers(), max_size=2) | st.just("1.5") | st.just(2)
+RIGHT = st.fixed_dictionaries(
+    {"a": st.integers(-9, 9), "b": st.floats(-9, 9), "y": st.integers(0, 2)}
+)
+WRONG = st.dictionaries(st.sampled_from(["a", "b", "y", "id", "t", "z"]), ODD)
+
+
+@given(st.lists(RIGHT | WRONG, max_size=6), st.integers(0, 9))
+@settings(deadline=None)
+def test_many_at_once_are_as_one_by_one(records, late):
+    """The fast way for whole batches decides as the slow way does, for whatever senders write."""
+    settings = FLAT.model_copy(update={"late_labels": late})
+    mapping = SampleMapping(settings)
+    together = mapping.map(records)
+    alone = [mapping.map([record]) for record in records]
+    assert [reason for _, reason in together.wrong] == [r for one in alone for _, r in one.wrong]
+    flat = [
+        [
+            tuple(None if part is None else part[k].tolist() for part in (rows.x, rows.y))
+            for rows in some
+            for k in range(len(rows))
+        ]
+        for some in (together.parts, [rows for one in alone for rows in one.parts])
+    ]
+    assert flat[0] == flat[1]
+
+
+@given(st.binary(max_size=60) | WRONG.map(lambda r: json.dumps(r).encode()))
+@settings(deadline=None)
+def test_no_message_crashes(raw):
+    result = SampleMapping(FLAT).map([raw])
+    assert len(result.parts) + len(result.wrong) == 1
+
+
+@pytest.fixture
+def intake(tmp_path):
+    samples = {
+        "features": ["a", "b", "c"],
+        "label": "label",
+        "classes": 3,
+        "id": "id",
+        "late_labels": 3,
+    }
+    made = open_intake(node_settings(tmp_path / "n", samples=samples))
+    yield made
+    made.memory.database.close()
+
+
+def test_a_late_label_joins_its_sample(intake):
+    intake.take([message(id="p", a=1, b=2, c=3), message(id="q", a=4, b=5, c=6)])
+    assert (intake.memory.arrived, len(intake.waiting)) == (0, 2)
+    intake.take([message(id="q", label=2), message(a=7, b=8, c=9, label=0, id="r")])
+    assert held(intake) == [4, 7]
+    intake.take([message(id="p", label=1)])
+    assert held(intake) == [4, 7, 1]
+    assert intake.memory.snapshot().y.tolist() == [2, 0, 1]
+    assert len(intake.waiting) == 0
+
+
+def test_the_waiting_are_few_and_a_label_for_nobody_is_a_dead_letter(intake):
+    intake.take([message(id=str(k), a=k, b=0, c=0) for k in range(5)])
+    assert len(intake.waiting) == 3
+    assert intake.memory.state.number("unlabelled") == 2
+    intake.take([message(id=str(k), label=1) for k in range(5)])
+    assert held(intake) == [2, 3, 4]
+    assert [reason for reason, _ in intake.dead_letters.all()] == [
+        "no sample waits for this label"
+    ] * 2
+
+
+def test_a_sample_without_label_and_id_cannot_wait(intake):
+    intake.take([message(a=1, b=2, c=3)])
+    assert intake.memory.state.number("malformed") == 1
+
+
+def test_thousands_of_malformed_messages_are_counted_and_forgotten(intake, caplog):
+    junk = [b"{", message(a=1), b"\x00" * 3000, message(id="\ud800", a=1, b=2, c=3, label=9)]
+    for _ in range(20):
+        intake.take(junk * 75)
+    assert intake.memory.state.number("malformed") == 6000
+    assert intake.memory.arrived == 0
+    letters = intake.dead_letters.all()
+    assert len(letters) == 100
+    assert max(len(raw) for _, raw in letters) == 2048
+    assert letters[-1][0] == "label 9 above 2"
+    told = [record for record in caplog.records if record.message == "malformed message"]
+    assert 1 <= len(told) <= 3  # one in ten seconds, not one for each
+    intake.take([message(id="\ud800", a=1, b=2, c=3, label=1)])
+    assert held(intake) == [1]
