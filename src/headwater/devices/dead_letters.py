@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 
@@ -48,4 +47,4 @@ class DeadLetters:
 def _bytes(message: Message) -> bytes:
     if isinstance(message, bytes):
         return message[:_KEPT]
-    return json.dumps(dict(message), default=str)[:_KEPT].encode()
+    return repr(message)[:_KEPT].encode(errors="replace")

@@ -5,10 +5,18 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
 _PATIENCE = 0.1  # seconds between two looks at whether to stop
+
+
+@dataclass(frozen=True)
+class _End:
+    """Nothing more comes, perhaps because of an error."""
+
+    error: BaseException | None
 
 
 class Inbox(Generic[Item]):
@@ -18,7 +26,7 @@ class Inbox(Generic[Item]):
     """
 
     def __init__(self, size: int) -> None:
-        self._queue: queue.Queue[Item | BaseException | None] = queue.Queue(size)
+        self._queue: queue.Queue[Item | _End] = queue.Queue(size)
 
     def put(self, item: Item, stop: threading.Event) -> bool:
         """Hand over an item, waiting for room; False: it was not taken, there is a stop."""
@@ -33,8 +41,8 @@ class Inbox(Generic[Item]):
         return True
 
     def end(self, error: BaseException | None, stop: threading.Event) -> None:
-        """Nothing more comes, perhaps because of an error."""
-        self._put(error, stop)
+        """Say that nothing more comes."""
+        self._put(_End(error), stop)
 
     def batches(self, limit: int, stop: threading.Event) -> Iterator[list[Item]]:
         """Batches until the end or a stop; an error of the receiving thread is raised here."""
@@ -42,12 +50,12 @@ class Inbox(Generic[Item]):
             batch, end = self._drain(limit)
             if batch:
                 yield batch
-            if isinstance(end, BaseException):
-                raise end
-            if end is not _GOES_ON:
+            if end is not None and end.error is not None:
+                raise end.error
+            if end is not None:
                 return
 
-    def _put(self, item: Item | BaseException | None, stop: threading.Event) -> bool:
+    def _put(self, item: Item | _End, stop: threading.Event) -> bool:
         while not stop.is_set():
             try:
                 self._queue.put(item, timeout=_PATIENCE)
@@ -56,18 +64,15 @@ class Inbox(Generic[Item]):
                 continue
         return False
 
-    def _drain(self, limit: int) -> tuple[list[Item], object]:
+    def _drain(self, limit: int) -> tuple[list[Item], _End | None]:
         batch: list[Item] = []
         try:
             item = self._queue.get(timeout=_PATIENCE)
-            while item is not None and not isinstance(item, BaseException):
+            while not isinstance(item, _End):
                 batch.append(item)
                 if len(batch) >= limit:
-                    return batch, _GOES_ON
+                    return batch, None
                 item = self._queue.get_nowait()
         except queue.Empty:
-            return batch, _GOES_ON
+            return batch, None
         return batch, item
-
-
-_GOES_ON = object()

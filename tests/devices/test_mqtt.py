@@ -1,0 +1,186 @@
+"""Samples from a real broker: none lost, none doubled, whoever dies."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+
+import intakes
+import pytest
+from brokers import MISSING, MOSQUITTO, Broker, write_certificates
+from intakes import Taking, held
+from node_process import running, write_toml
+from nodes import node_settings
+
+import headwater as hw
+from headwater.devices import node_file
+from headwater.devices.sources import source_of
+
+pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason=MISSING)
+
+
+def message(k):
+    return json.dumps({"a": k, "b": 0, "c": 0, "label": k % 3})
+
+
+@pytest.fixture
+def broker(tmp_path):
+    made = Broker(tmp_path / "broker")
+    yield made
+    made.stop(signal.SIGKILL)
+
+
+def settings(folder, broker, **changes):
+    source = {"kind": "mqtt", "topics": ["s/#"], "port": broker.port, "tls": False}
+    return node_settings(folder / "n", source={**source, **changes.pop("source", {})}, **changes)
+
+
+def subscribed(taking, broker):
+    broker.wait_for("Sending SUBACK to a")
+    return taking
+
+
+def test_messages_become_samples(tmp_path, broker):
+    with Taking(settings(tmp_path, broker)) as taking:
+        subscribed(taking, broker)
+        broker.publish([message(k) for k in range(300)])
+        taking.until_arrived(300)
+        assert held(taking.intake) == list(range(300))
+
+
+def test_the_broker_keeps_what_comes_while_the_node_is_away(tmp_path, broker):
+    with Taking(settings(tmp_path, broker)) as taking:
+        subscribed(taking, broker)
+    broker.publish([message(k) for k in range(50)])
+    with Taking(settings(tmp_path, broker)) as taking:
+        taking.until_arrived(50)
+        assert held(taking.intake) == list(range(50))
+
+
+def test_a_broker_that_goes_away_is_waited_for(tmp_path, broker):
+    with Taking(settings(tmp_path, broker)) as taking:
+        subscribed(taking, broker)
+        broker.publish([message(k) for k in range(5)])
+        taking.until_arrived(5)
+        broker.stop()
+        broker.start()
+        broker.wait_for("Sending CONNACK to a")
+        broker.publish([message(k) for k in range(5, 10)])
+        taking.until_arrived(10)
+        assert held(taking.intake) == list(range(10))
+
+
+def test_a_node_may_start_before_its_broker(tmp_path, broker):
+    broker.stop()
+    with Taking(settings(tmp_path, broker)) as taking:
+        broker.start()
+        subscribed(taking, broker)
+        broker.publish([message(0)])
+        taking.until_arrived(1)
+
+
+def test_kill_9_of_the_taking_process_neither_loses_nor_doubles(tmp_path, broker):
+    """Killed at random moments while messages come, between commit and acknowledgement too."""
+    source = (
+        f'[source]\nkind = "mqtt"\ntopics = ["s/#"]\nport = {broker.port}\ntls = false\n'
+        "[limits]\nbatch = 5"
+    )
+    toml = write_toml(tmp_path, source)
+    toml.write_text(toml.read_text().replace('rule = "fifo"\ncapacity = 40', 'rule = "keep"'))
+    chance, sent = random.Random(3), 0
+    with Taking(node_file.read(toml)) as taking:
+        subscribed(taking, broker)
+    for _ in range(5):
+        broker.publish([message(k) for k in range(sent, sent + 100)])
+        sent += 100
+        with subprocess.Popen(
+            [sys.executable, intakes.__file__, str(toml)], stdout=subprocess.PIPE, text=True
+        ) as process:
+            for _ in range(chance.randint(2, 12)):
+                process.stdout.readline()
+            process.send_signal(signal.SIGKILL)
+            process.stdout.read()
+    with Taking(node_file.read(toml)) as taking:
+        broker.publish([message(sent)])
+        taking.until(lambda intake: sent in held(intake))
+        assert sorted(held(taking.intake)) == list(range(sent + 1))
+
+
+def test_a_message_committed_but_not_acknowledged_comes_once(tmp_path, broker):
+    """The very moment: on disk, and the process is gone before the broker hears of it."""
+    first = Taking(settings(tmp_path, broker))
+    first.stream._source._acknowledge = lambda batch: None  # dies before it can
+    with first as taking:
+        subscribed(taking, broker)
+        broker.publish([message(0)] * 3)  # equal messages are different messages
+        taking.until_arrived(3)
+    with Taking(settings(tmp_path, broker)) as taking:
+        broker.publish([message(1)])
+        taking.until(lambda intake: 1 in held(intake))
+        assert held(taking.intake) == [0, 0, 0, 1]
+
+
+def test_malformed_and_huge_messages_do_no_harm(tmp_path, broker):
+    with Taking(settings(tmp_path, broker, limits={"message_bytes": 1000})) as taking:
+        subscribed(taking, broker)
+        broker.publish([b"{", b"\xff" * 900, b"x" * 2_000_000, message(0)])
+        taking.until_arrived(1)
+        assert taking.intake.memory.state.number("malformed") == 2  # the huge one is not even sent
+
+
+def test_tls_and_password(tmp_path):
+    write_certificates(tmp_path)
+    (tmp_path / "password").write_text("secret\n")
+    command = ["mosquitto_passwd", "-b", "-c", str(tmp_path / "users"), "device", "secret"]
+    subprocess.run(command, check=True, capture_output=True)
+    extra = (
+        f"cafile {tmp_path}/ca.pem\ncertfile {tmp_path}/cert.pem\nkeyfile {tmp_path}/key.pem\n"
+        f"allow_anonymous false\npassword_file {tmp_path}/users\n"
+    )
+    broker = Broker(tmp_path / "broker", extra)
+
+    def prepare(client):
+        client.tls_set(str(tmp_path / "ca.pem"))
+        client.username_pw_set("device", "secret")
+
+    secure = {"tls": True, "ca": tmp_path / "ca.pem", "username": "device"}
+    try:
+        right = {**secure, "password_file": tmp_path / "password"}
+        with Taking(settings(tmp_path, broker, source=right)) as taking:
+            subscribed(taking, broker)
+            broker.publish([message(0)], prepare=prepare)
+            taking.until_arrived(1)
+        (tmp_path / "password").write_text("wrong")
+        with Taking(settings(tmp_path, broker, source={**right, "client_id": "b"})):
+            broker.wait_for("not authorised")
+        unknown = {key: value for key, value in right.items() if key != "ca"}
+        with Taking(settings(tmp_path, broker, source={**unknown, "client_id": "c"})):
+            broker.wait_for("unknown ca")
+    finally:
+        broker.stop(signal.SIGKILL)
+
+
+def test_a_password_file_that_is_not_there_is_named(tmp_path):
+    source = {"kind": "mqtt", "topics": ["t"], "username": "u", "password_file": "/nowhere"}
+    with pytest.raises(hw.InputError, match=r"source\.password_file: /nowhere: No such file"):
+        source_of(node_settings(tmp_path, source=source))
+
+
+def test_certificates_that_are_not_there_are_named(tmp_path):
+    source = {"kind": "mqtt", "topics": ["t"], "ca": "/nowhere"}
+    with pytest.raises(hw.InputError, match=r"source\.ca"):
+        source_of(node_settings(tmp_path, source=source))
+
+
+def test_a_node_learns_from_the_broker_and_stops_cleanly(tmp_path, broker):
+    source = f'[source]\nkind = "mqtt"\ntopics = ["s/#"]\nport = {broker.port}\ntls = false'
+    with running(write_toml(tmp_path, source)) as node:
+        node.wait_for("connected to the broker")
+        broker.wait_for("Sending SUBACK to a")
+        broker.publish([message(k) for k in range(50)])
+        about = node.until(lambda about: about["arrived"] == 50)
+        assert about["held"] == 40
+        assert node.end(signal.SIGTERM) == 0
