@@ -98,6 +98,17 @@ def test_a_rotated_file_is_read_to_its_end_and_then_the_new_one(file):
         assert held(taking.intake) == [0, 1, 2, 3, 4]
 
 
+def test_a_new_file_with_the_number_of_a_deleted_one_is_a_new_file(file):
+    append(file, lines(0, 1))
+    with Taking(follow(file)) as taking:
+        taking.until_arrived(2)
+    with file.open("r+") as same:  # the same inode and length, other content
+        same.write(lines(3, 4))
+    with Taking(follow(file)) as taking:
+        taking.until_arrived(4)
+        assert held(taking.intake) == [0, 1, 3, 4]
+
+
 def test_a_file_that_was_shortened_begins_anew(file):
     append(file, lines(0, 1, 2))
     with Taking(follow(file)) as taking:

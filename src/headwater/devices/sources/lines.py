@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
 
 from headwater.devices.source_settings import LinesSettings
 from headwater.devices.sources.source import Delivery
@@ -23,6 +24,7 @@ from headwater.errors import InputError
 
 _MARK = "lines read"
 _CHUNK = 1 << 16
+_BEFORE = 256  # bytes before a place that tell whether it is in the same file
 _PATIENCE = 0.2  # seconds between two looks for more
 
 
@@ -59,23 +61,35 @@ class LineCutter:
 
 @dataclass(frozen=True)
 class _Place:
-    """Which file was read, and how far."""
+    """Which file was read, and how far.
+
+    A new file may get the number of one that was deleted, so the bytes before the place are
+    remembered as well.
+    """
 
     device: int
     inode: int
     offset: int
+    before: str
+
+    @classmethod
+    def of(cls, file: int, offset: int) -> _Place:
+        """A place in an open file."""
+        status = os.fstat(file)
+        start = max(0, offset - _BEFORE)
+        before = blake2b(os.pread(file, offset - start, start), digest_size=8)
+        return cls(status.st_dev, status.st_ino, offset, before.hexdigest())
 
     @classmethod
     def stored(cls, text: object) -> _Place | None:
         return cls(*json.loads(str(text))) if text is not None else None
 
     def text(self) -> str:
-        return json.dumps([self.device, self.inode, self.offset])
+        return json.dumps([self.device, self.inode, self.offset, self.before])
 
-    def within(self, status: os.stat_result) -> bool:
+    def within(self, file: int) -> bool:
         """Is it still this file, and has it not been shortened?"""
-        same = (status.st_dev, status.st_ino) == (self.device, self.inode)
-        return same and status.st_size >= self.offset
+        return self == _Place.of(file, self.offset)
 
 
 class JsonLines:
@@ -107,18 +121,18 @@ class JsonLines:
     def _from_file(self, place: _Place | None, stop: threading.Event) -> Iterator[Delivery]:
         """One file to its end; with ``follow`` until another has taken its name."""
         with self._path.open("rb", buffering=0) as file:
-            status = os.fstat(file.fileno())
-            offset = place.offset if place is not None and place.within(status) else 0
+            number = file.fileno()
+            offset = place.offset if place is not None and place.within(number) else 0
             file.seek(offset)
             cutter = LineCutter(self._limit, offset)
             while not stop.is_set():
                 chunk = file.read(_CHUNK)
                 if chunk:
-                    yield from self._deliver(cutter.feed(chunk), status)
+                    yield from self._deliver(cutter.feed(chunk), number)
                 elif not self._follow:
-                    yield from self._deliver(cutter.finish(), status)
+                    yield from self._deliver(cutter.finish(), number)
                     return
-                elif self._replaced(status, file.tell()):
+                elif self._replaced(os.fstat(number), file.tell()):
                     return
                 else:
                     stop.wait(_PATIENCE)
@@ -140,15 +154,11 @@ class JsonLines:
             if mine:
                 os.close(handle)
 
-    def _deliver(
-        self, lines: list[tuple[bytes, int]], status: os.stat_result | None
-    ) -> Iterator[Delivery]:
+    def _deliver(self, lines: list[tuple[bytes, int]], file: int | None) -> Iterator[Delivery]:
         """Batches of lines; empty ones are no messages."""
         for first in range(0, len(lines), self._batch):
             part = lines[first : first + self._batch]
-            marks = {}
-            if status is not None:
-                marks = {_MARK: _Place(status.st_dev, status.st_ino, part[-1][1]).text()}
+            marks = {} if file is None else {_MARK: _Place.of(file, part[-1][1]).text()}
             yield Delivery([line for line, _ in part if line.strip()], marks)
 
     def _replaced(self, status: os.stat_result, read: int) -> bool:
