@@ -3,6 +3,12 @@ from .errors import InputError as InputError
 from .fleet import Fleet as Fleet
 from .learning.algorithm import DivergedError as DivergedError
 from .learning.algorithm import Record as Record
+from .learning.callbacks import Callback as Callback
+from .learning.callbacks import CsvLog as CsvLog
+from .learning.callbacks import EarlyStopping as EarlyStopping
+from .learning.callbacks import MlflowLog as MlflowLog
+from .learning.callbacks import ProgressBar as ProgressBar
+from .learning.callbacks import TensorBoardLog as TensorBoardLog
 from .learning.estimation import estimate as estimate
 from .learning.estimation import measure as measure
 from .learning.evaluation import evaluate as evaluate

@@ -83,6 +83,26 @@ class Record:
         """Test accuracy averaged over clients; None without a test, or where it is no metric."""
         return self.metrics.get("accuracy")
 
+    def value(self, name: str) -> float:
+        """The loss or a metric by its name; NaN if there was no test."""
+        found = self.loss if name == "loss" else self.metrics.get(name)
+        return math.nan if found is None else found
+
+    def flat(self) -> dict[str, float]:
+        """All numbers by name, as one row of a table; without a test, without its columns."""
+        row: dict[str, float] = {
+            "round": self.round,
+            "learning_rate": self.learning_rate,
+            "share": self.share,
+            "clients": self.clients,
+            "samples": self.samples,
+            "move": self.move,
+        }
+        if self.loss is not None:
+            row |= {"loss": self.loss, **self.metrics, "failed": self.failed}
+            row |= {f"worst_{name}": value for name, value in self.worst.items()}
+        return row
+
     @property
     def tested(self) -> bool:
         """Was the model tested after this round?"""

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -17,6 +18,8 @@ from headwater.errors import InputError
 from headwater.learning import assumptions, torchrun
 from headwater.learning.algorithm import Rate, Record, State, learn, schedule
 from headwater.learning.arrays import Values
+from headwater.learning.callbacks import Beginning, Callback, Callbacks, ProgressBar
+from headwater.learning.callbacks.callback import Moment, Told
 from headwater.learning.checkpoint import Checkpoint, read
 from headwater.learning.course import Course, check_same
 from headwater.learning.engines import Engine, choose
@@ -56,7 +59,8 @@ def simulate(
     workers: int | None = None,
     checkpoint: Path | str | None = None,
     version: str | None = None,
-    progress: Callable[[Record], None] | None = None,
+    progress: bool | Callable[[Record], object] = False,
+    callbacks: Sequence[Callback] = (),
 ) -> Run:
     """Learn one model from many streams.
 
@@ -94,7 +98,10 @@ def simulate(
             before, a finished run goes on if its strategy does not depend on their number.
         version: a word that stands for what a checkpoint cannot identify (an open file that a loss
             reads from); give another when it changes.
-        progress: called with each round's record (of several ranks: in the first).
+        progress: True for a bar on the terminal; or a function, called with each round's record.
+        callbacks: told of every round, and free to end the run: ``EarlyStopping("loss")``,
+            ``CsvLog(path)``, ``TensorBoardLog(folder)``, ``MlflowLog()``, or your own
+            :class:`headwater.Callback`. Of several ranks, the first tells and decides.
 
     Returns:
         The models, the ledger and one record per round.
@@ -110,7 +117,8 @@ def simulate(
         (array([0.2, 0.8]), 8)
     """
     seed = seed_number(seed)
-    _check_kinds(loss, progress, version)
+    _check_kinds(loss, version)
+    watching = Callbacks([*_shown(progress), *callbacks])
     federation = _federation(clients, test)
     problem = Problem.of(model, federation.train, loss, seed)
     assumptions.check(problem)
@@ -135,23 +143,29 @@ def simulate(
 
     # Of several ranks the first reads and writes, and tells the others where the run is.
     state, history = torchrun.from_first(begin)
-    progress = progress if torchrun.rank() == 0 else None
     runner = choose(problem, local_work.orders(course.ledger.round(1)), engine, workers)
     # A model's own draws are seeded by the run; the caller's generator goes on where it was.
     with closing(runner), torch.random.fork_rng(devices=[]):
-        state, score = _follow(course, runner, state, history, store, progress)
+        state, score = _follow(course, runner, state, history, store, watching)
     # A finished run that was read from its folder has not been tested again.
     score = score or _score(course, state)
     return Run(course.strategy, course.ledger, history, state, problem, score)
 
 
-def _check_kinds(loss: object, progress: object, version: object) -> None:
+def _shown(progress: object) -> list[Callback]:
+    """What ``progress`` stands for."""
+    if callable(progress):
+        return [Told(progress)]
+    if progress not in (True, False, None):
+        raise InputError(f"progress: True, or a function of a round's record; got {progress!r}")
+    return [ProgressBar()] if progress else []
+
+
+def _check_kinds(loss: object, version: object) -> None:
     if not callable(loss):
         raise InputError(
             f"loss: a function of outputs and labels, such as hw.cross_entropy; got {loss!r}"
         )
-    if progress is not None and not callable(progress):
-        raise InputError(f"progress: a function of a round's record; got {progress!r}")
     if version is not None and not isinstance(version, str):
         raise InputError(f"version: a word, such as '1'; got {version!r}")
 
@@ -193,26 +207,32 @@ def _follow(
     state: State,
     history: list[Record],
     store: Checkpoint | None,
-    progress: Callable[[Record], None] | None,
+    watching: Callbacks,
 ) -> tuple[State, Score | None]:
     """Round after round: learn, test, remember, tell; what is finished survives a failure."""
     score: Score | None = None
     ledger, work = course.ledger, course.local_work
     rounds = learn(state, ledger, work, runner, course.rates, course.projection)
     try:
-        for now, untested in rounds:
+        beginning = Beginning(course.rounds, ("loss", *course.tests.metrics), history)
+        over = torchrun.from_first(lambda: watching.begin(beginning))
+        for now, untested in rounds if not over else ():
             state, found = now, _score(course, now)
             score = found or score
             record = untested if found is None else _with_warning(untested, found)
             history.append(record)
             if store:
                 store.save(state, record)
-            if progress:
-                progress(record)
+            moment = Moment(record, found, partial(_model, course, state))
+            # Of several ranks the first is told, and decides for all.
+            if watching.each and torchrun.from_first(partial(watching.after_round, moment)):
+                break
     except BaseException:  # Ctrl-C is one of them
         if store:
             store.rescue()
         raise
+    finally:
+        watching.end()
     if store:
         store.write()
     return state, score
@@ -222,8 +242,12 @@ def _score(course: Course, state: State) -> Score | None:
     """Each client's test of this round's model; None if there is no test after this round."""
     if not course.tests.due(state.round):
         return None
-    model = course.problem.load(state.parameters, copy.deepcopy(course.problem.model))
-    return course.tests.score(model, course.problem)
+    return course.tests.score(_model(course, state), course.problem)
+
+
+def _model(course: Course, state: State) -> nn.Module:
+    """A copy of the model as it is after a round."""
+    return course.problem.load(state.parameters, copy.deepcopy(course.problem.model))
 
 
 def _with_warning(record: Record, score: Score) -> Record:
