@@ -225,7 +225,8 @@ def _follow(
                 store.save(state, record)
             moment = Moment(record, found, partial(_model, course, state))
             # Of several ranks the first is told, and decides for all.
-            if watching.each and torchrun.from_first(partial(watching.after_round, moment)):
+            told = len(watching.each) > 0
+            if told and torchrun.from_first(partial(watching.after_round, moment)):
                 break
     except BaseException:  # Ctrl-C is one of them
         if store:
