@@ -1,5 +1,6 @@
 """``headwater plan`` as a user types it: what it prints, what it writes, and how it says no."""
 
+import doctest
 import json
 import re
 import shlex
@@ -434,6 +435,14 @@ def documented():
             re.DOTALL | re.MULTILINE,
         ):
             yield pytest.param(command.replace("\\\n", " "), output, id=command[:60])
+
+
+def test_the_pages_sessions_run():
+    page = REPOSITORY / "docs" / "planner.md"
+    session = "\n".join(re.findall(r"```pycon\n(.*?)```", page.read_text(), re.DOTALL))
+    test = doctest.DocTestParser().get_doctest(session, {}, page.name, str(page), 0)
+    assert len(test.examples) > 5
+    assert doctest.DocTestRunner().run(test).failed == 0
 
 
 def lines(text):

@@ -13,6 +13,7 @@ from rich.console import Console
 from headwater import __version__
 from headwater.errors import InputError
 from headwater.interrupts import Interrupted, stop_at_once
+from headwater.report.visible import visible
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -80,4 +81,4 @@ def _fail(message: str) -> NoReturn:
 
 def _say(message: str, before: str = "") -> None:
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    console.print(before + message.replace("[", r"\["))
+    console.print(before + visible(message).replace("[", r"\["))  # names come from anywhere

@@ -277,7 +277,7 @@ def _outcome(scenario: Scenario, now: _Plan, then: _Plan) -> Outcome:
 
 def _twelve_digits(values: Floats) -> Floats:
     """Numbers without what products lose to rounding, as 30 times 0.1 is 3 and must fit into 3."""
-    scale = 10.0 ** (11 - np.floor(np.log10(values)))
+    scale = 10.0 ** np.minimum(11 - np.floor(np.log10(values)), 300)
     return np.round(values * scale) / scale
 
 
