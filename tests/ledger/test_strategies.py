@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from random_federations import settings_of_a_ledger
 
 import headwater as hw
+from headwater.ledger.client_terms import ClientTerms
 from headwater.planner import minimise
 
 
@@ -110,3 +113,46 @@ def test_given_weights_may_change_from_round_to_round():
     ledger = hw.Ledger.of([1, 1], hw.Once(), hw.Keep(), hw.Given(lambda t: [1.0, t]), rounds=3)
     np.testing.assert_allclose(ledger.client_shares[:, 1], [1 / 2, 2 / 3, 3 / 4])
     np.testing.assert_allclose(ledger.round_shares, np.array([2, 3, 4]) / 9)
+
+
+def bound_of(ledger, ratio):
+    """√variability + r·√(Σ p²/n), from the ledger's own figures."""
+    sizes = ledger.holdings.collected / ledger.holdings.collected.sum()
+    few = np.square(ledger.importance) @ (1 / sizes)
+    return math.sqrt(ledger.variability) + ratio * math.sqrt(few)
+
+
+@settings(max_examples=60, deadline=None)
+@given(settings_of_a_ledger(), st.sampled_from([0.3, 1.0, 4.0]))
+def test_the_sharp_bounds_noise_is_that_of_its_own_ledger(setting, ratio):
+    """Windows, bursts, reservoirs: Σ p_m² v_m is the variability of the ledger that comes out."""
+    holdings = setting.holdings()
+    assume(all(holdings.held(t).any() for t in range(1, setting.rounds + 1)))
+    fresh = int((~holdings.historical & (holdings.collected > 0)).sum())
+    strategy = hw.Optimal(ratio / math.sqrt(max(fresh, 1)), bound="sharp")
+    p = strategy.importance(holdings)
+    assume(p[holdings.collected > 0].min() > 1e-6)
+    ledger = hw.Ledger.weigh(holdings, strategy)
+    noise = ClientTerms(holdings).noise(ledger.round_shares)
+    assert np.square(p) @ noise == pytest.approx(ledger.variability, rel=1e-8, abs=1e-12)
+    # and it is the minimiser for this noise
+    there = holdings.collected > 0
+    again = minimise(noise[there], holdings.collected[there], ratio).importance
+    np.testing.assert_allclose(p[there], again, rtol=1e-7, atol=1e-9)
+
+
+def test_the_sharp_bound_is_near_its_minimum_where_rounds_do_not_count_the_same():
+    """A grid over p: with windows the answer is within half a per cent of the least bound."""
+    rules = [hw.Once(), hw.Window(2, 3), hw.Constant(1)], [hw.Keep(), hw.Keep(), hw.Fifo(1)]
+    holdings = hw.unroll([20, 12, 10], *rules, rounds=10)
+    ratio = 0.7
+    ours = bound_of(
+        hw.Ledger.weigh(holdings, hw.Optimal(ratio / math.sqrt(2), bound="sharp")), ratio
+    )
+    grid = [(a, b, 1 - a - b) for a in np.linspace(0, 1, 41) for b in np.linspace(0, 1 - a, 41)]
+    least = min(
+        bound_of(hw.Ledger.weigh(holdings, hw.Importance(p)), ratio)
+        for p in grid
+        if p[0] + p[2] > 0
+    )
+    assert least * (1 - 1e-3) < ours < least * 1.005

@@ -5,7 +5,7 @@ import pytest
 from certificates import Problem, by_clarabel, certify
 
 import headwater as hw
-from headwater.ledger.client_terms import client_noise
+from headwater.ledger.client_terms import ClientTerms, client_noise
 from headwater.ledger.conformance import check_strategy
 
 COUNTS = [100, 100, 400, 60]
@@ -31,13 +31,14 @@ def random_case(seed):
 def test_what_the_ledger_shows_is_what_another_solver_finds(seed, bound):
     """M − M_hist = 2 is the slack's square, which the exact noise is divided by."""
     alpha, prices = random_case(seed)
-    noise = np.array([0, 0, 1.0, 1.0]) if bound == "paper" else client_noise(HOLDINGS) / 2
+    strategy = hw.Target(alpha, prices, bound)
+    found = strategy.importance(HOLDINGS)
+    rounds = ClientTerms(HOLDINGS).round_shares(found)
+    noise = np.array([0, 0, 1.0, 1.0]) if bound == "paper" else client_noise(HOLDINGS, rounds) / 2
     problem = Problem(
         np.array(COUNTS, float), noise, prices.c1, prices.few_samples, 2 * prices.discrepancy, alpha
     )
     value, _ = by_clarabel(problem)
-    strategy = hw.Target(alpha, prices, bound)
-    found = strategy.importance(HOLDINGS)
     assert certify(problem, found).holds()
     assert importance(strategy) == pytest.approx(found, rel=1e-9)
     assert float(problem.value(found)) == pytest.approx(value, rel=1e-6)

@@ -21,7 +21,8 @@ class Run:
 
     Attributes:
         strategy: how much each sample counted; an ``Optimal()`` with the ratio that was estimated.
-        ledger: who held what, with what weight.
+        ledger: who held what, with what weight; ``ledger.drawn`` counts what the run's local steps,
+            batch size and participation draw of it.
         history: one record per round.
         state: the end of the learning.
         problem: what was learned from what.

@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from headwater.ledger.exact_sums import covering
 from headwater.ledger.holdings import Counts, Holdings
 from headwater.ledger.spells import Spells
 from headwater.randomness import Floats
@@ -83,6 +84,18 @@ class ClientTerms:
         noise = squares - inverse_count
         # What never changes has no noise, and rounding must not give it any.
         return np.where(noise > 1e-12 * squares, noise, 0.0)
+
+    def round_shares(self, importance: Floats) -> Floats:
+        """Give q(t), how much each round counts if clients count p_m over the run.
+
+        Args:
+            importance: p_m, one number per client.
+        """
+        h = self.holdings
+        found = self._samples
+        weights = importance[h.client[found]] * self._share
+        sums = covering(h.enter[found] - 1, h.leave[found] - 1, weights, h.rounds)
+        return sums / sums.sum()
 
     @cached_property
     def drawable(self) -> Floats:

@@ -11,6 +11,7 @@ from headwater.errors import InputError
 from headwater.ledger.checks import is_number
 from headwater.ledger.client_terms import ClientTerms
 from headwater.ledger.holdings import Holdings
+from headwater.ledger.settled import settled
 from headwater.ledger.strategies import spread
 from headwater.planner import exact_noise, minimise
 from headwater.randomness import Floats
@@ -32,7 +33,9 @@ class Optimal:
             (:func:`headwater.ledger.client_terms.client_noise`). They agree for a single fresh
             client that sees one sample per round. The paper's noise is too large by a factor of up
             to √(b·(M − M_hist)), so "sharp" gives fresh clients more: the more of them there are,
-            and the more samples each holds.
+            and the more samples each holds. Where rounds do not count the same, as with clients
+            that come and go, v_m is that of the rounds as they count under the answer itself; the
+            answer then is the bound's minimiser for these v_m, which is near that of the bound.
 
     Example:
         >>> from headwater import Constant, Fifo, Keep, Ledger, Once
@@ -63,12 +66,17 @@ class Optimal:
             raise InputError(
                 "Optimal(ratio): give c2/c1, or leave it to simulate(), which estimates it"
             )
-        there = holdings.collected > 0
         terms = ClientTerms(holdings)
-        fresh = ~holdings.historical
-        importance = np.zeros(holdings.clients)
-        noise = fresh.astype(np.float64)
-        if self.bound == "sharp":
-            noise = exact_noise(terms.noise(), int((fresh & there).sum()))
+        fresh = ~holdings.historical & (holdings.collected > 0)
+        if self.bound == "paper":
+            return self._minimiser(fresh.astype(np.float64), terms)
+        many = int(fresh.sum())
+        return settled(terms, lambda noise: self._minimiser(exact_noise(noise, many), terms))
+
+    def _minimiser(self, noise: Floats, terms: ClientTerms) -> Floats:
+        """The importances that minimise the bound for a given noise of each client."""
+        assert self.ratio is not None
+        there = terms.holdings.collected > 0
+        importance = np.zeros(len(there))
         importance[there] = minimise(noise[there], terms.drawable[there], self.ratio).importance
         return importance

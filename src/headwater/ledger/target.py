@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from headwater.errors import InputError
 from headwater.ledger.client_terms import ClientTerms
 from headwater.ledger.holdings import Holdings
-from headwater.ledger.strategies import Importance
+from headwater.ledger.settled import settled
+from headwater.ledger.strategies import spread
 from headwater.planner import Constants, exact_noise, optimal_for_target
 from headwater.planner.checks import distribution
 from headwater.randomness import Floats
@@ -67,7 +68,7 @@ class Target:
 
     def weights(self, holdings: Holdings) -> Floats:
         """λ from the minimiser's importance."""
-        return Importance(self.importance(holdings)).weights(holdings)
+        return spread(self.importance(holdings), holdings)
 
     def importance(self, holdings: Holdings) -> Floats:
         """The importance p* of each client."""
@@ -76,13 +77,21 @@ class Target:
                 "Target(constants): give the bound's prices, or leave them to simulate(), which "
                 "estimates them"
             )
-        there = holdings.collected > 0
+        terms = ClientTerms(holdings)
+        fresh = ~holdings.historical & (holdings.collected > 0)
+        if self.bound == "paper":
+            return self._minimiser(fresh.astype(np.float64), terms)
+        many = int(fresh.sum())
+        return settled(terms, lambda noise: self._minimiser(exact_noise(noise, many), terms))
+
+    def _minimiser(self, noise: Floats, terms: ClientTerms) -> Floats:
+        """The importances that minimise the bound for a given noise of each client."""
+        assert self.constants is not None
+        there = terms.holdings.collected > 0
         aim = self._aim(there)
-        noise = self._noise(holdings)
-        importance = np.zeros(holdings.clients)
-        sizes = ClientTerms(holdings).drawable
+        importance = np.zeros(len(there))
         importance[there] = optimal_for_target(
-            sizes[there], noise[there], aim[there], self.constants
+            terms.drawable[there], noise[there], aim[there], self.constants
         ).importance
         return importance
 
@@ -100,10 +109,3 @@ class Target:
                 "sample in any round; give it 0"
             )
         return aim
-
-    def _noise(self, holdings: Holdings) -> Floats:
-        """The noise of each client in units of c1²."""
-        fresh = ~holdings.historical & (holdings.collected > 0)
-        if self.bound == "paper":
-            return fresh.astype(np.float64)
-        return exact_noise(ClientTerms(holdings).noise(), int(np.count_nonzero(fresh)))

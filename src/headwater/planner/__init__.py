@@ -3,6 +3,11 @@
 from headwater.planner.constants import Constants
 from headwater.planner.error_bound import BoundTerms, bound, bound_terms, effective_samples
 from headwater.planner.optimum import Optimum, minimise, optimal_importance
+from headwater.planner.remembered import (
+    remembered_error,
+    remembered_importance,
+    remembered_samples,
+)
 from headwater.planner.slack import exact_noise, ratio_at
 from headwater.planner.target import TargetOptimum, optimal_for_target
 
@@ -19,4 +24,7 @@ __all__ = [
     "optimal_for_target",
     "optimal_importance",
     "ratio_at",
+    "remembered_error",
+    "remembered_importance",
+    "remembered_samples",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from headwater.experiments.table import Table
 from headwater.experiments.tasks.task import Task
 from headwater.experiments.training_run import Setup
 from headwater.experiments.tuning import Tuning
+from headwater.ledger.drawing import Drawing
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,8 @@ class Study:
         self, seed: int, wanted: Mapping[str, Definition], ratios: Ratios
     ) -> dict[str, Entrant]:
         split = self.task.split(self.setup.historical, self.setup.rounds, seed)
-        holdings = split.final.holdings(self.setup.rounds, seed)
+        drawing = Drawing(self.setup.local_steps, self.setup.batch_size)
+        holdings = replace(split.final.holdings(self.setup.rounds, seed), drawing=drawing)
         strategies = {name: line.strategy(ratios) for name, line in wanted.items()}
         return {
             name: entrant(strategy, wanted[name].about, holdings)

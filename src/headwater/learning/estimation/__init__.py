@@ -1,6 +1,17 @@
-"""The ratio c2/c1 from a part of the historical samples: as the paper bounds it, or measured."""
+"""What is found before the first round: the paper's ratio c2/c1, and how much clients differ."""
 
+from headwater.learning.estimation.heterogeneity import Heterogeneity, measure_heterogeneity
 from headwater.learning.estimation.measured import Measurement, Uncertain, measure
-from headwater.learning.estimation.ratio import Estimate, estimate, resolve
+from headwater.learning.estimation.ratio import Estimate, estimate
+from headwater.learning.estimation.resolution import resolve
 
-__all__ = ["Estimate", "Measurement", "Uncertain", "estimate", "measure", "resolve"]
+__all__ = [
+    "Estimate",
+    "Heterogeneity",
+    "Measurement",
+    "Uncertain",
+    "estimate",
+    "measure",
+    "measure_heterogeneity",
+    "resolve",
+]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from torch import nn
@@ -13,10 +13,6 @@ from headwater.learning.estimation.participants import Participants
 from headwater.learning.federation import Client, Federation
 from headwater.learning.losses import Loss, cross_entropy
 from headwater.learning.problem import gradients_on
-from headwater.ledger.holdings import Holdings
-from headwater.ledger.optimal import Optimal
-from headwater.ledger.strategies import Strategy
-from headwater.ledger.target import Target
 from headwater.planner import Constants
 
 
@@ -145,28 +141,3 @@ def combine(
         total_samples=total_samples,
         fresh_clients=fresh_clients,
     )
-
-
-def resolve(
-    strategy: Strategy,
-    model: nn.Module,
-    federation: Federation,
-    holdings: Holdings,
-    loss: Loss = cross_entropy,
-    seed: int = 0,
-) -> Strategy:
-    """The strategy itself or, where its prices are left open, the same with the paper's estimate.
-
-    Those are ``Optimal()`` without a ratio and ``Target()`` without constants.
-
-    >>> from headwater.ledger.strategies import Uniform
-    >>> resolve(Uniform(), None, None, None)
-    Uniform()
-    """
-    if isinstance(strategy, Optimal) and strategy.ratio is None:
-        found = estimate(model, federation, loss, seed=seed, rounds=holdings.rounds)
-        return replace(strategy, ratio=found.ratio)
-    if isinstance(strategy, Target) and strategy.constants is None:
-        found = estimate(model, federation, loss, seed=seed, rounds=holdings.rounds)
-        return replace(strategy, constants=found.constants)
-    return strategy
