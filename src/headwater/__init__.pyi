@@ -25,6 +25,7 @@ from .learning.metrics import r2 as r2
 from .learning.projection import Ball as Ball
 from .learning.projection import Box as Box
 from .learning.run import Run as Run
+from .learning.run_folder import load_run as load_run
 from .learning.simulation import simulate as simulate
 from .ledger.arrivals import Arrivals as Arrivals
 from .ledger.arrivals import Constant as Constant

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headwater.errors import InputError
+from headwater.learning import view
 from headwater.learning.arrays import Values, features, labels
 from headwater.ledger.arrivals import Arrivals, Once
 from headwater.ledger.holdings import Counts, Holdings
@@ -67,6 +68,12 @@ class Client:
 
     def __len__(self) -> int:
         return len(self.x)  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        return view.client_text(self)
+
+    def _repr_html_(self) -> str:
+        return view.client_html(self)
 
     @property
     def tensors(self) -> Pair:
@@ -204,6 +211,12 @@ class Federation:
 
     def __len__(self) -> int:
         return len(self.train.offsets) - 1
+
+    def __repr__(self) -> str:
+        return view.federation_text(self)
+
+    def _repr_html_(self) -> str:
+        return view.federation_html(self)
 
     def holdings(self, rounds: int, seed: int = 0) -> Holdings:
         """Who holds which sample when."""

@@ -94,6 +94,16 @@ class Ledger:
         ledger._check_rounds()
         return ledger
 
+    def __repr__(self) -> str:
+        from headwater.ledger.view import ledger_text  # which needs ledgers itself
+
+        return ledger_text(self)
+
+    def _repr_html_(self) -> str:
+        from headwater.ledger.view import ledger_html
+
+        return ledger_html(self)
+
     def weights_at(self, round: int) -> Floats:
         """Give λ of every sample in this round, 0 if it is not in memory."""
         weights = self.weights
