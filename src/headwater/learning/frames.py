@@ -75,13 +75,35 @@ class Stream:
         counts = np.bincount(self.owner[chosen], minlength=len(self.clients))
         return Part(self.x, self.y, _offsets(counts), np.flatnonzero(chosen))
 
-    def only(self, there: Flags) -> Stream:
-        """The stream of some clients, who are numbered anew."""
-        rows = there[self.owner]
-        at = torch.from_numpy(np.flatnonzero(rows))
-        owner = (np.cumsum(there) - 1)[self.owner[rows]]
-        clients, times = self.clients[there], self.times[rows]
-        return replace(self, x=self.x[at], y=self.y[at], owner=owner, times=times, clients=clients)
+    def until(self, end: float) -> Stream:
+        """The rows before a moment."""
+        return self._rows(self.times < end)
+
+    def known_before(self, end: float) -> Stream:
+        """The stream of the clients that have a row before a moment, numbered anew."""
+        there = np.bincount(self.owner[self.times < end], minlength=len(self.clients)) > 0
+        if there.all():
+            return self
+        _tell_of_strangers(self.clients[~there])
+        kept = self._rows(there[self.owner])
+        return replace(kept, owner=(np.cumsum(there) - 1)[kept.owner], clients=self.clients[there])
+
+    def historical(self, end: float, cut: float | None, named: Collection[Any]) -> Flags:
+        """The clients that are named, and those whose rows before ``end`` all came before the cut."""
+        unknown = [name for name in named if name not in self.clients]
+        if unknown:
+            some = ", ".join(map(repr, self.clients[:5].tolist()))
+            raise InputError(f"historical: no client {unknown[0]!r}; there are: {some}, …")
+        old = np.isin(self.clients, list(named))
+        if cut is not None:
+            late = (self.times < end) & (self.times >= cut)
+            old |= np.bincount(self.owner[late], minlength=len(old)) == 0
+        return old
+
+    def _rows(self, chosen: Flags) -> Stream:
+        at = torch.from_numpy(np.flatnonzero(chosen))
+        owner, times = self.owner[chosen], self.times[chosen]
+        return replace(self, x=self.x[at], y=self.y[at], owner=owner, times=times)
 
 
 def read_stream(
@@ -122,50 +144,45 @@ def from_frame(
 ) -> FrameFederation:
     """A federation of the clients of a table: see :meth:`headwater.Federation.from_frame`."""
     stream = read_stream(frame, client, time, label, features)
-    cut = (
-        None
-        if historical_before is None
-        else point(historical_before, "historical_before", stream.numeric)
-    )
+    end = end_of_learning(stream, test)
+    stream = stream.known_before(end)
     width = span(round, stream.numeric)
-    return federation(stream, width, memory or Keep(), cut, historical, test)
+    if historical_before is None:
+        first = stream.times[stream.times < end]
+        clock, cut = Clock.starting(first, width, stream.numeric), None
+    else:
+        cut = point(historical_before, "historical_before", stream.numeric)
+        clock = Clock(cut, width, stream.numeric)
+    return federation(stream, end, clock, stream.historical(end, cut, historical), memory or Keep())
 
 
 def federation(
-    stream: Stream,
-    width: float,
-    memory: Memory,
-    cut: float | None,
-    historical: Collection[Any],
-    test: Any,
+    stream: Stream, end: float, clock: Clock, old: Flags, memory: Memory
 ) -> FrameFederation:
-    """The clients of a stream; width and cut in the units of its times."""
-    learned = stream.times < end_of_learning(stream, test)
-    there = np.bincount(stream.owner[learned], minlength=len(stream.clients)) > 0
-    if not there.all():
-        _tell_of_strangers(stream.clients[~there])
-        learned, stream = learned[there[stream.owner]], stream.only(there)
+    """The clients of a stream.
+
+    Args:
+        stream: All rows, of clients that have some to learn from.
+        end: Rows before it are learned from, the others are for testing.
+        clock: When the rounds are.
+        old: One flag per client: is it historical?
+        memory: What the others keep.
+    """
+    learned = stream.times < end
     train = stream.part(learned)
-    times = stream.times[learned]
-    old = _historical(stream, learned, cut, historical)
-    clock = (
-        Clock.starting(times, width, stream.numeric)
-        if cut is None
-        else Clock(cut, width, stream.numeric)
-    )
-    recorded = Recorded(clock.rounds(times), train.offsets)
-    begin, length = clock.words
+    recorded = Recorded(clock.rounds(stream.times[learned]), train.offsets)
+    begin, width = clock.words
     return FrameFederation(
         train,
         [Once() if o else recorded for o in old],
         [Keep() if o else memory for o in old],
-        stream.part(~learned) if test is not None else None,
+        None if learned.all() else stream.part(~learned),
         tuple(stream.clients.tolist()),
         stream.features,
         stream.classes,
         int(recorded.arrival[~np.repeat(old, train.counts)].max(initial=1)),
         begin,
-        length,
+        width,
     )
 
 
@@ -184,19 +201,6 @@ def end_of_learning(stream: Stream, test: Any) -> float:
             "table's times, or the fraction of the last rows, such as 0.2"
         )
     return end
-
-
-def _historical(stream: Stream, learned: Flags, cut: float | None, named: Collection[Any]) -> Flags:
-    """The clients that are named, and those all of whose rows to learn from came before the cut."""
-    unknown = [name for name in named if name not in stream.clients]
-    if unknown:
-        some = ", ".join(map(repr, stream.clients[:5].tolist()))
-        raise InputError(f"historical: no client {unknown[0]!r}; there are: {some}, …")
-    old = np.isin(stream.clients, list(named))
-    if cut is not None:
-        late = learned & (stream.times >= cut)
-        old |= np.bincount(stream.owner[late], minlength=len(old)) == 0
-    return old
 
 
 def _chosen(

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from headwater.experiments.tasks.partition import Partition
 from headwater.learning.federation import Federation, Part
+from headwater.learning.losses import Loss, cross_entropy
 
 PAPER_RATES = tuple(float(np.round(10.0**k, 6)) for k in (-3.5, -3, -2.5, -2, -1.5, -1))
 
@@ -38,6 +39,7 @@ class Defaults:
         batch_size: Samples of a gradient step, K; None stands for the whole memory.
         tests: How often a run is tested, evenly over its rounds.
         rates: Learning rates to choose from.
+        loss: What is learned by; it decides how a run is measured, too.
     """
 
     rounds: int
@@ -45,6 +47,7 @@ class Defaults:
     batch_size: int | None = None
     tests: int = 20
     rates: Sequence[float] = PAPER_RATES
+    loss: Loss = cross_entropy
 
 
 class Task(Protocol):
