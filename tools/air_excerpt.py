@@ -4,8 +4,8 @@
 
 The zip holds one CSV per station, as in the UCI repository's *Beijing Multi-Site Air Quality*
 (https://doi.org/10.24432/C5RK5G, CC BY 4.0). Kept are the last two years, fine particles and
-weather, in tenths as whole numbers. Neighbouring stations share a weather station, so equal series
-are kept once.
+weather, in whole µg/m³ and in tenths. Neighbouring stations share a weather station, so equal
+series are kept once.
 """
 
 from __future__ import annotations

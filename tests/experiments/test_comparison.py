@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +65,25 @@ def test_the_mean_over_all_lines_decides_and_then_the_loss() -> None:
         choose_rate(
             Tuning((0.01, 0.1), 1, 1), lambda rates: {r: [outcome(0.0, None)] for r in rates}
         )
+
+
+def test_where_less_is_better_the_smallest_error_wins_and_never_a_run_that_diverged() -> None:
+    found = {
+        0.1: [replace(outcome(0.4), measure="mae")],
+        0.03: [replace(outcome(0.3), measure="mae")],
+        1.0: [replace(outcome(0.0, None), measure="mae", diverged="in round 3")],
+    }
+    assert choose_rate(Tuning((0.03, 0.1, 1.0), 1, 1), lambda _: found)[0] == 0.03
+
+
+def test_scores_are_stored_by_what_they_are() -> None:
+    error = replace(outcome(0.4), measure="mae")
+    stored = error.as_json()
+    assert (stored["mae"], stored["average_mae"]) == (0.4, 0.4)
+    assert "accuracy" not in stored
+    assert Outcome.of_json(stored) == error
+    older = {k: v for k, v in outcome(0.7).as_json().items() if k != "measure"}
+    assert Outcome.of_json(older) == outcome(0.7)
 
 
 def compare(folder: Path, lines: dict[str, Entrant], seeds: int, adds: bool = True) -> Table:

@@ -60,7 +60,7 @@ def test_a_finished_run_is_stored_with_its_curve_and_models_and_no_working_state
     outcome = own.train(FINAL)
     assert own.outcomes() == {own.identity(FINAL): outcome}
     assert [test.round for test in outcome.curve][-1] == 30
-    assert outcome.curve[-1].accuracy == outcome.accuracy
+    assert outcome.curve[-1].score == outcome.score
     names = {p.name for p in own.working_folder(FINAL).iterdir()}
     assert {"model.pt", "average.pt"} <= names
     assert not names & {"state.npz", "spent.json"}
@@ -137,7 +137,7 @@ def test_divergence_ends_a_final_run_and_scores_nothing_in_tuning(tmp_path: Path
     with pytest.raises(DivergedError, match=r"uniform, seed 0, .*: the run diverged in round"):
         own.train(final)
     outcome = own.train(replace(final, tuning=True))
-    assert outcome.accuracy == 0
+    assert outcome.score == 0
     assert outcome.diverged is not None
     assert own.identity(final) not in own.outcomes()
 
@@ -219,12 +219,12 @@ def test_a_run_that_fails_stops_the_others_at_once(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- outcomes and times
 
 
-def test_late_accuracy_is_the_mean_of_the_last_tenth_of_the_tests() -> None:
+def test_the_late_score_is_the_mean_of_the_last_tenth_of_the_tests() -> None:
     curve = tuple(CurvePoint(round, round / 100, 1.0) for round in range(1, 21))
     outcome = Outcome(0.2, 1.0, 0.2, 0.2, 10.0, 0.1, 5, 1.0, 1.0, "here", curve=curve)
-    assert outcome.late_accuracy == pytest.approx((0.19 + 0.20) / 2)
-    assert replace(outcome, curve=()).late_accuracy == 0.2
-    assert replace(outcome, curve=curve[:5]).late_accuracy == pytest.approx(0.05)
+    assert outcome.late_score == pytest.approx((0.19 + 0.20) / 2)
+    assert replace(outcome, curve=()).late_score == 0.2
+    assert replace(outcome, curve=curve[:5]).late_score == pytest.approx(0.05)
 
 
 def test_an_outcome_is_stored_as_plain_json_and_comes_back() -> None:

@@ -15,10 +15,10 @@ from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from headwater.experiments.many_cores import Progress, Watch, each_in_a_process
+from headwater.experiments.measure import Measure
 from headwater.experiments.run_folder import settle
 from headwater.experiments.run_log import RunLog
 from headwater.experiments.tasks.task import Task
@@ -29,6 +29,7 @@ from headwater.learning.algorithm import DivergedError, Record
 from headwater.learning.evaluation import evaluate
 from headwater.learning.federation import Federation
 from headwater.learning.identity import digest, versions
+from headwater.learning.losses import Loss
 from headwater.learning.run import Run
 from headwater.learning.simulation import simulate
 
@@ -113,9 +114,9 @@ class Experiment:
         except DivergedError as error:
             if not run.tuning:
                 raise DivergedError(f"{run}: {error}") from None
-            outcome = _diverged(str(error), spent)
+            outcome = _diverged(str(error), self.task.defaults.loss, spent)
         else:
-            outcome = _outcome(learned, federation, spent)
+            outcome = _outcome(learned, federation, self.task.defaults.loss, spent)
             if not run.tuning:
                 _save_models(learned, folder)
         self._store(run, outcome)
@@ -139,6 +140,7 @@ class Experiment:
             self.setup.batch_size,
             run.learning_rate,
             run.seed,
+            loss=self.task.defaults.loss,
             workers=0,
             test_every=max(1, run.rounds // self.task.defaults.tests),
             checkpoint=self.working_folder(run),
@@ -189,14 +191,15 @@ def machine() -> str:
     return f"{cpu}, one thread, Python {platform.python_version()}, torch {torch.__version__}"
 
 
-def _outcome(run: Run, federation: Federation, spent: TimeSpent) -> Outcome:
+def _outcome(run: Run, federation: Federation, loss: Loss, spent: TimeSpent) -> Outcome:
     assert federation.test is not None
-    average = float(np.nanmean(evaluate(run.average, federation.test).accuracy))
-    tested = [r for r in run.history if r.accuracy is not None]
-    curve = tuple(CurvePoint(r.round, float(r.accuracy or 0.0), r.loss) for r in tested)
+    name = Measure.of(loss).name
+    average = evaluate(run.average, federation.test, loss).mean(name)
+    tested = [(r, {"loss": r.loss, **r.metrics}) for r in run.history if r.loss is not None]
+    curve = tuple(CurvePoint(r.round, values[name], r.loss) for r, values in tested)
     ledger = run.ledger
     return Outcome(
-        curve[-1].accuracy,
+        curve[-1].score,
         curve[-1].loss,
         average,
         ledger.historical_share,
@@ -207,12 +210,14 @@ def _outcome(run: Run, federation: Federation, spent: TimeSpent) -> Outcome:
         spent.cpu_seconds,
         machine(),
         curve=curve,
+        measure=name,
     )
 
 
-def _diverged(message: str, spent: TimeSpent) -> Outcome:
+def _diverged(message: str, loss: Loss, spent: TimeSpent) -> Outcome:
     took = spent.seconds, spent.cpu_seconds, machine()
-    return Outcome(0.0, None, 0.0, 0.0, 0.0, 0.0, 0, *took, diverged=message)
+    name = Measure.of(loss).name
+    return Outcome(0.0, None, 0.0, 0.0, 0.0, 0.0, 0, *took, diverged=message, measure=name)
 
 
 def _save_models(run: Run, folder: Path) -> None:

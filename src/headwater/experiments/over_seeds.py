@@ -61,18 +61,23 @@ class Line:
 
     @property
     def accuracy(self) -> Interval:
-        """Test accuracy of the last iterate."""
-        return self.over(lambda outcome: outcome.accuracy)
+        """Test score of the last iterate; an accuracy in all of the paper's tables."""
+        return self.over(lambda outcome: outcome.score)
 
     @property
     def late_accuracy(self) -> Interval:
-        """Mean test accuracy of the last tenth of the tests."""
-        return self.over(lambda outcome: outcome.late_accuracy)
+        """Mean test score of the last tenth of the tests."""
+        return self.over(lambda outcome: outcome.late_score)
 
     @property
     def average_accuracy(self) -> Interval:
-        """Test accuracy of Algorithm 1's average."""
-        return self.over(lambda outcome: outcome.average_accuracy)
+        """Test score of Algorithm 1's average."""
+        return self.over(lambda outcome: outcome.average_score)
+
+    @property
+    def measure(self) -> str:
+        """What the scores are, by name."""
+        return next((outcome.measure for outcome in self.outcomes.values()), "accuracy")
 
     def over(self, value: Callable[[Outcome], float]) -> Interval:
         """Any number of the outcomes, over the finished seeds."""
@@ -85,5 +90,5 @@ class Line:
     def minus(self, other: Line) -> Interval | None:
         """Difference in late accuracy, seed by seed; None if they share no seed."""
         common = sorted(set(self.outcomes) & set(other.outcomes))
-        gaps = [self.outcomes[s].late_accuracy - other.outcomes[s].late_accuracy for s in common]
+        gaps = [self.outcomes[s].late_score - other.outcomes[s].late_score for s in common]
         return Interval.of(gaps) if gaps else None

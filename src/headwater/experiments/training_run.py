@@ -74,21 +74,23 @@ class TrainingRun:
 
 
 class CurvePoint(NamedTuple):
-    """How good the model was after a round; accuracy and loss are means over clients."""
+    """How good the model was after a round; score and loss are means over clients."""
 
     round: int
-    accuracy: float
+    score: float
     loss: float | None
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came out of a run; accuracies are means over clients, from 0 to 1.
+    """What came out of a run; scores are means over clients.
+
+    A score is a test accuracy from 0 to 1, or what else the task is measured by.
 
     Attributes:
-        accuracy: Of the last iterate.
+        score: Of the last iterate.
         loss: Of the last iterate; None if it is not finite.
-        average_accuracy: Of the q-weighted average, Algorithm 1's output.
+        average_score: Of the q-weighted average, Algorithm 1's output.
         historical_share: What the historical clients counted together.
         effective_samples: N_eff of its ledger.
         variability: The gradients' variability of its ledger.
@@ -96,13 +98,14 @@ class Outcome:
         seconds: Of training and testing in one thread, all starts together.
         cpu_seconds: Seconds in which the processor worked for it.
         machine: Where, and with which versions.
-        diverged: What was said if it diverged; its accuracy is 0 then.
+        diverged: What was said if it diverged; its score is 0 then.
         curve: The rounds in which it was tested.
+        measure: What the scores are, by name.
     """
 
-    accuracy: float
+    score: float
     loss: float | None
-    average_accuracy: float
+    average_score: float
     historical_share: float
     effective_samples: float
     variability: float
@@ -112,6 +115,7 @@ class Outcome:
     machine: str
     diverged: str | None = None
     curve: tuple[CurvePoint, ...] = ()
+    measure: str = "accuracy"
 
     @property
     def late_tests(self) -> tuple[CurvePoint, ...]:
@@ -119,23 +123,26 @@ class Outcome:
         return self.curve[-math.ceil(len(self.curve) / 10) :] if self.curve else ()
 
     @property
-    def late_accuracy(self) -> float:
-        """Mean accuracy of the late tests: the last iterate without most of its noise."""
-        late = [test.accuracy for test in self.late_tests]
-        return sum(late) / len(late) if late else self.accuracy
+    def late_score(self) -> float:
+        """Mean score of the late tests: the last iterate without most of its noise."""
+        late = [test.score for test in self.late_tests]
+        return sum(late) / len(late) if late else self.score
 
     def as_json(self) -> dict[str, object]:
-        """Plain values, with null for numbers that are not finite."""
+        """Plain values, scores by what they are, with null for numbers that are not finite."""
         plain = {**asdict(self), "curve": [list(test) for test in self.curve]}
-        return {name: _finite(value) for name, value in plain.items()}
+        names = {"score": self.measure, "average_score": f"average_{self.measure}"}
+        return {names.get(name, name): _finite(value) for name, value in plain.items()}
 
     @classmethod
     def of_json(cls, stored: Mapping[str, Any]) -> Outcome:
         """The reverse of :meth:`as_json`; what else is stored is left aside."""
         try:
             known = {f.name: stored[f.name] for f in fields(cls) if f.name in stored}
+            measure = stored.get("measure", "accuracy")
+            known |= {"score": stored[measure], "average_score": stored[f"average_{measure}"]}
             return cls(**{**known, "curve": tuple(CurvePoint(*t) for t in stored.get("curve", ()))})
-        except TypeError as error:
+        except (KeyError, TypeError) as error:
             raise InputError(f"a stored run lacks something ({error})") from error
 
 

@@ -1,4 +1,4 @@
-"""One learning rate for all lines of a table, by validation accuracy."""
+"""One learning rate for all lines of a table, by validation data."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.errors import InputError
+from headwater.experiments.measure import Measure
 from headwater.experiments.training_run import Outcome
 
 _LONGEST = 20  # rates that are tried before it is clear that none is best
@@ -35,9 +36,9 @@ Try = Callable[[Sequence[float]], Mapping[float, Sequence[Outcome]]]
 
 
 def choose_rate(tuning: Tuning, attempt: Try) -> tuple[float, tuple[float, ...]]:
-    """The rate with the best mean accuracy over all lines and seeds, and all that were tried.
+    """The rate with the best mean score over all lines and seeds, and all that were tried.
 
-    Of equally accurate ones the rate with the smallest mean loss is taken. One rate for all lines:
+    Of equally good ones the rate with the smallest mean loss is taken. One rate for all lines:
     chosen line by line on few validation samples, rates differ by chance, and so do the lines then.
     """
     rates = tuple(sorted(tuning.rates))
@@ -49,7 +50,7 @@ def choose_rate(tuning: Tuning, attempt: Try) -> tuple[float, tuple[float, ...]]
             break
         found |= attempt([more])
         rates = tuple(sorted((*rates, more)))
-    if _score(found[best])[0] == 0.0:
+    if all(outcome.loss is None for outcome in found[best]):
         raise InputError("every learning rate that was tried diverged; give a smaller one")
     return best, rates
 
@@ -79,4 +80,11 @@ def _round(rate: float) -> float:
 
 def _score(outcomes: Sequence[Outcome]) -> tuple[float, float]:
     losses = [np.inf if outcome.loss is None else outcome.loss for outcome in outcomes]
-    return float(np.mean([o.late_accuracy for o in outcomes])), -float(np.mean(losses))
+    return float(np.mean([_merit(outcome) for outcome in outcomes])), -float(np.mean(losses))
+
+
+def _merit(outcome: Outcome) -> float:
+    """The score, turned so that more is better; a diverged run is never worth more than nothing."""
+    if Measure.named(outcome.measure).higher:
+        return outcome.late_score
+    return -np.inf if outcome.loss is None else -outcome.late_score

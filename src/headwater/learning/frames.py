@@ -89,7 +89,7 @@ class Stream:
         return replace(kept, owner=(np.cumsum(there) - 1)[kept.owner], clients=self.clients[there])
 
     def historical(self, end: float, cut: float | None, named: Collection[Any]) -> Flags:
-        """The clients that are named, and those whose rows before ``end`` all came before the cut."""
+        """The clients that are named, and those who have nothing from the cut on to ``end``."""
         unknown = [name for name in named if name not in self.clients]
         if unknown:
             some = ", ".join(map(repr, self.clients[:5].tolist()))

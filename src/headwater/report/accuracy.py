@@ -1,4 +1,4 @@
-"""Pictures of accuracy over rounds."""
+"""Pictures of accuracy, or what else a task is measured by, over rounds."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.optimize import isotonic_regression
 
+from headwater.experiments.measure import ACCURACY, Measure
 from headwater.experiments.training_run import Outcome
 from headwater.files import replace
 from headwater.randomness import Floats
@@ -18,17 +19,17 @@ from headwater.report.style import COLOURS, figure, plain
 
 Curves = Mapping[str, Sequence[Outcome]]
 """Line -> its runs, one per seed."""
-_ROUNDS, _ACCURACY = "Communication round", "Test accuracy, averaged over clients (%)"
+_ROUNDS = "Communication round"
 
 
 def draw_accuracy(curves: Curves, title: str, path: Path) -> None:
-    """Mean test accuracy of each strategy over the rounds, with the range over the seeds."""
+    """Mean test score of each strategy over the rounds, with the range over the seeds."""
     picture = figure()
     axes = picture.add_subplot()
     colours = {name: COLOURS[k % len(COLOURS)] for k, name in enumerate(curves)}
     _draw(axes, curves, colours)
     _name(axes, curves, colours)
-    axes.set(xlabel=_ROUNDS, ylabel=_ACCURACY, title=title)
+    axes.set(xlabel=_ROUNDS, ylabel=_label(_measure(curves)), title=title)
     save_picture(picture, path)
 
 
@@ -46,17 +47,28 @@ def draw_panels(panels: Mapping[str, Curves], title: str, path: Path) -> None:
             axes.text(0.5, 0.5, "not run yet", transform=axes.transAxes, ha="center", color="0.5")
     for axes, curves in zip(row, panels.values(), strict=True):  # now that the scale is known
         _name(axes, curves, colours)
-    row[0].set_ylabel(_ACCURACY)
+    row[0].set_ylabel(_label(ACCURACY))
     picture.suptitle(title)
     save_picture(picture, path)
+
+
+def _measure(curves: Curves) -> Measure:
+    """What all runs are measured by."""
+    return Measure.named(next(run.measure for runs in curves.values() for run in runs))
+
+
+def _label(measure: Measure) -> str:
+    unit = " (%)" if measure.percent else ""
+    return f"Test {measure.words.lower()}, averaged over clients{unit}"
 
 
 def _draw(axes: Axes, curves: Curves, colours: Mapping[str, str]) -> None:
     for label, runs in curves.items():
         # seeds may have been tested in different rounds; what all have can be compared
         rounds = sorted(set.intersection(*({test.round for test in run.curve} for run in runs)))
-        tested = [{test.round: test.accuracy for test in run.curve} for run in runs]
-        values = 100 * np.array([[run[round] for round in rounds] for run in tested])
+        tested = [{test.round: test.score for test in run.curve} for run in runs]
+        values = np.array([[run[round] for round in rounds] for run in tested])
+        values *= Measure.named(runs[0].measure).scale
         axes.fill_between(
             rounds, values.min(0), values.max(0), color=colours[label], alpha=0.12, linewidth=0
         )

@@ -16,6 +16,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from headwater.experiments.measure import Measure
+from headwater.experiments.over_seeds import Interval
 from headwater.experiments.training_run import Outcome, TrainingRun
 
 _COLUMNS = (
@@ -61,10 +63,11 @@ class RunProgress:
             return
         for place, outcome in finished:
             self._finished += 1
-            accuracy = f"accuracy {100 * outcome.accuracy:.1f} %"
+            measure = Measure.named(outcome.measure)
+            score = f"{measure.name} {measure.show(Interval(outcome.score, None))}{measure.unit}"
             self._console.print(
                 f"{self._what} {self._finished}/{len(self._runs)}: {self._runs[place]}: "
-                f"{'diverged' if outcome.diverged else accuracy}; {self._left(sum(rounds))}",
+                f"{'diverged' if outcome.diverged else score}; {self._left(sum(rounds))}",
                 soft_wrap=True,
                 highlight=False,
                 markup=False,

@@ -10,37 +10,43 @@ from typing import Any
 
 from rich.console import Console
 
+from headwater.experiments.measure import Measure
 from headwater.experiments.over_seeds import Line
 from headwater.experiments.table import Table
 from headwater.files import replace
 from headwater.report.accuracy import draw_accuracy
 from headwater.report.table import Columns, best_line, terminal_table
 
-_COLUMNS: Columns[Line] = {
-    "Strategy": lambda line: line.name,
-    "Accuracy %": lambda line: str(line.accuracy),
-    "Late tests %": lambda line: str(line.late_accuracy),
-    "Averaged %": lambda line: str(line.average_accuracy),
-    "p_hist": lambda line: f"{line.mean('historical_share'):.2f}",
-    "N_eff": lambda line: f"{line.mean('effective_samples'):.0f}",
-    "Noise": lambda line: f"{line.mean('variability'):.3g}",
-}
+
+def columns(measure: Measure) -> Columns[Line]:
+    """The table's columns; the first three are scores, by whatever the task is measured by."""
+    return {
+        "Strategy": lambda line: line.name,
+        f"{measure.words}{measure.unit}": lambda line: measure.show(line.accuracy),
+        f"Late tests{measure.unit}": lambda line: measure.show(line.late_accuracy),
+        f"Averaged{measure.unit}": lambda line: measure.show(line.average_accuracy),
+        "p_hist": lambda line: f"{line.mean('historical_share'):.2f}",
+        "N_eff": lambda line: f"{line.mean('effective_samples'):.0f}",
+        "Noise": lambda line: f"{line.mean('variability'):.3g}",
+    }
 
 
 def report(table: Table, folder: Path, as_json: bool) -> None:
     """Write the folder's summary and picture; print the table or the JSON."""
     text = json.dumps(summary(table), indent=2)
     replace(folder / "results.json", text.encode())
-    picture = folder / "accuracy.png"
+    lines = list(table.lines.values())
+    measure = Measure.named(lines[0].measure)
+    picture = folder / f"{measure.name}.png"
     draw_accuracy(
         {n: list(e.outcomes.values()) for n, e in table.lines.items()}, title(table), picture
     )
     if as_json:
         sys.stdout.write(text + "\n")
         return
-    lines = list(table.lines.values())
     console = Console()
-    console.print(terminal_table(title(table), _COLUMNS, lines, best_line(lines)))
+    shown = terminal_table(title(table), columns(measure), lines, best_line(lines))
+    console.print(shown)
     for note in (rate_note(table), f"Picture: {picture}   Folder: {folder}"):
         console.print(note, soft_wrap=True, highlight=False)
 
@@ -80,9 +86,9 @@ def summary(table: Table) -> dict[str, Any]:
 
 def _row(line: Line) -> dict[str, Any]:
     intervals = {
-        "accuracy": line.accuracy,
-        "late_accuracy": line.late_accuracy,
-        "average_accuracy": line.average_accuracy,
+        line.measure: line.accuracy,
+        f"late_{line.measure}": line.late_accuracy,
+        f"average_{line.measure}": line.average_accuracy,
         "loss": line.over(lambda o: float("inf") if o.loss is None else o.loss),
     }
     numbers = ("historical_share", "effective_samples", "variability", "seconds")

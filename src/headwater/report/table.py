@@ -8,6 +8,7 @@ from typing import TypeVar
 from rich import box
 from rich.table import Table as RichTable
 
+from headwater.experiments.measure import Measure
 from headwater.experiments.over_seeds import Line
 
 T = TypeVar("T")
@@ -50,6 +51,7 @@ def markdown_table(columns: Columns[T], rows: Sequence[T]) -> str:
 
 
 def best_line(lines: Sequence[Line]) -> Callable[[Line], bool]:
-    """Whether a line has the best mean accuracy of all."""
-    best = max((line.accuracy.mean for line in lines), default=0.0)
+    """Whether a line has the best mean score of all."""
+    higher = not lines or Measure.named(lines[0].measure).higher
+    best = (max if higher else min)((line.accuracy.mean for line in lines), default=0.0)
     return lambda line: line.accuracy.mean == best

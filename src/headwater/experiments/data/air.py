@@ -4,8 +4,9 @@ The excerpt lies in the package (``air.npz``, 640 kB, written by ``tools/air_exc
 taken from *Beijing Multi-Site Air Quality*, Song Xi Chen, UCI Machine Learning Repository 2019,
 https://doi.org/10.24432/C5RK5G, licensed under CC BY 4.0
 (https://creativecommons.org/licenses/by/4.0/): March 2015 to February 2017, seven of its columns,
-rounded to tenths. The data are described in Zhang, Guo, Dong, He, Xu, Chen: *Cautionary tales on
-air-quality improvement in Beijing*, Proceedings of the Royal Society A 473 (2017).
+rounded to tenths and fine particles to whole µg/m³. The data are described in Zhang, Guo, Dong, He,
+Xu, Chen: *Cautionary tales on air-quality improvement in Beijing*, Proceedings of the Royal Society
+A 473 (2017).
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def best_of_grid(lines: Mapping[str, Line]) -> Line | None:
         return None
 
     def score(line: Line) -> float:
-        return float(np.mean([line.outcomes[seed].late_accuracy for seed in common]))
+        return float(np.mean([line.outcomes[seed].late_score for seed in common]))
 
     best = max(grid, key=score)
     outcomes = {seed: best.outcomes[seed] for seed in sorted(common)}

@@ -36,6 +36,7 @@ _ALL = (
     Entry("femnist", "characters by their writers", "clients", _HERE + "femnist:FemnistTask"),
     Entry("shakespeare", "next letters by role", "clients", _HERE + "shakespeare:ShakespeareTask"),
     Entry("activity", "what phone users do", "clients", _HERE + "activity:ActivityTask"),
+    Entry("air", "fine dust six hours ahead", "clients", _HERE + "air:AirTask"),
 )
 TASKS = {entry.name: entry for entry in _ALL}
 """All tasks that come with Headwater, by name, in the order in which they are listed."""
@@ -47,7 +48,7 @@ def fractions_in_words() -> str:
     Example:
         >>> fractions_in_words()
         'of the samples (synthetic, cifar10, cifar100) or of the clients (femnist,
-        shakespeare, activity)'
+        shakespeare, activity, air)'
     """
     kinds = dict.fromkeys(entry.fraction_of for entry in _ALL)
     names = {k: ", ".join(e.name for e in _ALL if e.fraction_of == k) for k in kinds}

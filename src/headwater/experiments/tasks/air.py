@@ -58,7 +58,9 @@ class AirTask:
     name: ClassVar[str] = "air"
     fraction_of: ClassVar[str] = "clients"
     complete: ClassVar[bool] = True
-    defaults: ClassVar[Defaults] = Defaults(rounds=306, batch_size=64, loss=squared_error)
+    defaults: ClassVar[Defaults] = Defaults(
+        rounds=306, batch_size=64, rates=(0.003, 0.01, 0.03, 0.1), loss=squared_error
+    )
 
     @cached_property
     def data(self) -> tuple[Hourly, Hourly]:
