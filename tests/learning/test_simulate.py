@@ -210,3 +210,33 @@ def test_a_run_does_not_grow_with_its_rounds():
 def live():
     gc.collect()
     return gc.get_objects()
+
+
+def test_prequential_scores_are_those_of_the_model_before_each_round():
+    """θ(t) is where a run of t − 1 rounds with the same weights ends."""
+    clients, model = federation(test=False), linear()
+    run = hw.simulate(model, clients, hw.ByMemory(), rounds=5, prequential=True)
+    x, y = clients[1].tensors  # two samples a round; client 0 is historical, client 2 comes late
+    late, labels = clients[2].tensors
+    right = []
+    for t in range(1, 6):
+        before = model
+        if t > 1:
+            before = hw.simulate(model, clients, hw.ByMemory(), rounds=t - 1).model
+        new, truth = x[2 * t - 2 : 2 * t], y[2 * t - 2 : 2 * t]
+        if t == 3:
+            new, truth = torch.cat([new, late]), torch.cat([truth, labels])
+        hits = (before(new.float()).argmax(1) == truth).double()
+        right += hits.tolist()
+        record = run.history[t - 1]
+        assert record.arrived == len(truth)
+        assert record.prequential["accuracy"] == pytest.approx(hits.mean().item())
+    assert run.prequential["accuracy"] == pytest.approx(np.mean(right))
+    assert len(right) == 14
+
+
+def test_without_prequential_tests_nothing_is_recorded_and_nothing_else_changes():
+    runs = [hw.simulate(linear(), federation(), rounds=3, prequential=p) for p in (False, True)]
+    assert runs[0].prequential == {}
+    assert {record.arrived for record in runs[0].history} == {0}
+    assert torch.equal(runs[0].state.parameters, runs[1].state.parameters)

@@ -65,6 +65,8 @@ class Record:
         metrics: each metric's name and its value, averaged over clients; empty without a test.
         worst: the same for the worst tenth of the clients, by each metric and by the loss.
         failed: for how many clients the test gave NaN or infinity.
+        arrived: how many samples were tested as they arrived, by θ(t).
+        prequential: their mean loss and metrics; empty unless asked for.
     """
 
     round: int
@@ -77,6 +79,8 @@ class Record:
     metrics: dict[str, float] = field(default_factory=dict)
     worst: dict[str, float] = field(default_factory=dict)
     failed: int = 0
+    arrived: int = 0
+    prequential: dict[str, float] = field(default_factory=dict)
 
     @property
     def accuracy(self) -> float | None:
@@ -101,6 +105,7 @@ class Record:
         if self.loss is not None:
             row |= {"loss": self.loss, **self.metrics, "failed": self.failed}
             row |= {f"worst_{name}": value for name, value in self.worst.items()}
+        row |= {f"prequential_{name}": value for name, value in self.prequential.items()}
         return row
 
     @property

@@ -33,6 +33,7 @@ class Course:
         projection: Θ, or None.
         tests: on what the model is tested, and when.
         version: a word for what cannot be identified; None: refuse it.
+        prequential: are samples tested as they arrive?
     """
 
     problem: Problem
@@ -43,6 +44,7 @@ class Course:
     projection: Projection | None
     tests: Tests
     version: str | None = None
+    prequential: bool = False
 
     @property
     def rounds(self) -> int:
@@ -61,7 +63,12 @@ class Course:
             "the model": (problem.model,),
             "the loss": (problem.loss,),
             "the projection": (self.projection,),
-            "the test samples, metrics or test_every": (tests.part, tests.metrics, tests.every),
+            "the test samples, metrics or test_every": (
+                tests.part,
+                tests.metrics,
+                tests.every,
+                self.prequential,
+            ),
             "the versions of headwater, torch or Python": (versions(),),
         }
         return {name: self._named(name, things) for name, things in decisive.items()}

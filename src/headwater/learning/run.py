@@ -14,6 +14,7 @@ from headwater.errors import InputError
 from headwater.learning import view
 from headwater.learning.algorithm import Record, State
 from headwater.learning.evaluation import Score
+from headwater.learning.prequential import prequential_means
 from headwater.learning.problem import Problem
 from headwater.ledger.ledger import Ledger
 from headwater.ledger.strategies import Strategy
@@ -53,6 +54,14 @@ class Run:
     def average(self) -> nn.Module:
         """The model with Algorithm 1's output, the q-weighted average θ̄."""
         return self._with(self.state.average)
+
+    @property
+    def prequential(self) -> dict[str, float]:
+        """Mean loss and metrics of all samples, each tested as it arrived and before it was used.
+
+        Empty unless the run was made with ``prequential=True``.
+        """
+        return prequential_means(self.history)
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per round, as a pandas table; columns of tests are NaN in rounds without one.

@@ -28,6 +28,7 @@ from headwater.learning.evaluation import Score
 from headwater.learning.federation import Client, Federation
 from headwater.learning.losses import Loss, cross_entropy
 from headwater.learning.metrics import Metric, PerSample
+from headwater.learning.prequential import Prequential
 from headwater.learning.problem import Problem, gradients_on
 from headwater.learning.projection import Projection
 from headwater.learning.run import Run
@@ -55,6 +56,7 @@ def simulate(
     projection: Projection | None = None,
     participation: float | None = None,
     test_every: int | None = None,
+    prequential: bool = False,
     engine: str | None = None,
     workers: int | None = None,
     checkpoint: Path | str | None = None,
@@ -90,6 +92,8 @@ def simulate(
             :func:`headwater.ledger.orders.select`.
         test_every: test after every so many rounds (and at the end); None: 20 times in a run; 0:
             never.
+        prequential: test every sample as it arrives, before it is learned from
+            (``run.prequential``); one forward pass per arriving sample.
         engine: "loop", "fused", "lockstep", "batched" or "sequential"; None: by the work at hand.
         workers: worker processes; None: by the work at hand; 0: none.
         checkpoint: a folder; a run that was stopped goes on from there and ends with the same bits.
@@ -131,7 +135,9 @@ def simulate(
         ledger = Ledger.weigh(holdings, chosen)
         rates = schedule(learning_rate, length)
         tests = Tests.of(federation.test, problem, metrics, test_every, length)
-        return Course(problem, chosen, ledger, local_work, rates, projection, tests, version)
+        return Course(
+            problem, chosen, ledger, local_work, rates, projection, tests, version, prequential
+        )
 
     course = plan(rounds)
     store: Checkpoint | None = None
@@ -213,13 +219,17 @@ def _follow(
     score: Score | None = None
     ledger, work = course.ledger, course.local_work
     rounds = learn(state, ledger, work, runner, course.rates, course.projection)
+    arrivals: Prequential | None = None
+    if course.prequential:
+        arrivals = Prequential(course.problem, ledger.holdings, course.tests.metrics)
     try:
         beginning = Beginning(course.rounds, ("loss", *course.tests.metrics), history)
         over = torchrun.from_first(lambda: watching.begin(beginning))
         for now, untested in rounds if not over else ():
+            record = arrivals.test(state, untested) if arrivals else untested
             state, found = now, _score(course, now)
             score = found or score
-            record = untested if found is None else _with_warning(untested, found)
+            record = record if found is None else _with_warning(record, found)
             history.append(record)
             if store:
                 store.save(state, record)
