@@ -23,10 +23,10 @@ def draw_shares(tables: Sequence[Table], path: Path) -> None:
     rows = -(-len(tables) // _WIDE)
     columns = min(_WIDE, len(tables))
     picture = figure(3.4 * columns, 3.0 * rows)
-    panels = picture.subplots(rows, columns, squeeze=False).flat
+    panels = list(picture.subplots(rows, columns, squeeze=False).flat)
     for axes, table in zip(panels, tables, strict=False):
         _panel(axes, table)
-    for axes in list(panels)[len(tables) :]:
+    for axes in panels[len(tables) :]:
         axes.set_visible(False)
     handles, labels = _legend(picture.axes)
     picture.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
