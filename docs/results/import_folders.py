@@ -13,12 +13,14 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from headwater.experiments.experiment import Experiment
 from headwater.experiments.paper.grid import table_file
+from headwater.experiments.paper.lines import entrant
 from headwater.experiments.run_folder import settle
 from headwater.experiments.run_log import RunLog
 from headwater.experiments.table import Contents, DataCounts, Planned
@@ -26,6 +28,9 @@ from headwater.experiments.tasks import TASKS
 from headwater.experiments.tasks.find import find_task
 from headwater.experiments.training_run import CurvePoint, Outcome, Setup, TrainingRun
 from headwater.experiments.tuning import Tuning
+from headwater.ledger.holdings import Holdings
+from headwater.ledger.ledger import Ledger
+from headwater.ledger.orders import LocalWork
 from headwater.ledger.registry import named
 
 
@@ -116,9 +121,20 @@ class identifier:
             self.experiment, self.data = experiment, experiment.shared["data"]
 
     def __call__(self, run: TrainingRun, outcome: Outcome) -> str:
-        if self.experiment and (run.tuning or len(outcome.curve) == self._tests(run)):
-            return self.experiment.identity(run)
+        if self.experiment and not run.tuning and len(outcome.curve) == self._tests(run):
+            holdings, work = self._holdings(run.seed)
+            who = entrant(run.strategy, "", replace(holdings, drawing=work))
+            ledger = Ledger.weigh(replace(holdings, drawing=work), who.strategy)
+            # a strategy may have learned to choose otherwise since
+            if abs(ledger.historical_share - outcome.historical_share) < 1e-9:
+                return self.experiment.identity(replace(run, weights=who.weights))
         return self.of(self.table, run)
+
+    def _holdings(self, seed: int) -> tuple[Holdings, LocalWork]:
+        setup = self.experiment.setup
+        final = self.experiment.task.split(setup.historical, setup.rounds, seed).final
+        work = LocalWork(setup.local_steps, setup.batch_size, seed=seed)
+        return final.holdings(setup.rounds, seed), work
 
     def of(self, table: str, run: TrainingRun) -> str:
         text = f"{table} {run.label} {run.seed} {run.learning_rate} {run.rounds} {run.tuning}"
@@ -133,7 +149,7 @@ class identifier:
         label, seed, kind = name.split("/")
         rate = float(kind.split("-", 1)[1])
         run = TrainingRun(label, named(label), int(seed[5:]), rate, setup_rounds)
-        return self.experiment.identity(run) if self.experiment else self.of(self.table, run)
+        return self.of(self.table, run)
 
 
 def estimates(folder: Path, log: RunLog, data: object) -> int:

@@ -124,7 +124,9 @@ def test_uniform_stands_for_itself_where_no_share_of_the_grid_is_the_same() -> N
     from headwater import Constant, Fifo, Keep, Once
 
     holdings = unroll([10, 190], [Once(), Constant(19)], [Keep(), Fifo(19)], rounds=10)
-    assert entrant(Uniform(), "all", holdings) == Entrant("uniform", Uniform(), "all")
+    found = entrant(Uniform(), "all", holdings)
+    assert found == Entrant("uniform", Uniform(), "all", found.weights)
+    assert found.weights != entrant(Share(0.5), "all", holdings).weights
 
 
 # ---------------------------------------------------------------- from end to end

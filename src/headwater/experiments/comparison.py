@@ -25,11 +25,13 @@ class Entrant:
         label: The name under which its runs are stored.
         strategy: How much each sample counts.
         about: What it is, in a few words.
+        weights: A name for the importances that it gives, where they are known before.
     """
 
     label: str
     strategy: Strategy
     about: str = ""
+    weights: str = ""
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,8 @@ class Comparison:
         self, entrant: Entrant, seed: int, rate: float, *, tuning: bool = False
     ) -> TrainingRun:
         rounds = self.tuning.rounds if tuning else self.experiment.setup.rounds
-        return TrainingRun(entrant.label, entrant.strategy, seed, rate, rounds, tuning)
+        who, weights = (entrant.label, entrant.strategy), entrant.weights
+        return TrainingRun(*who, seed, rate, rounds, tuning, weights)
 
     def _contents(self, rate: float, tried: tuple[float, ...]) -> Contents:
         lines = {

@@ -43,6 +43,7 @@ class TrainingRun:
         rounds: How many rounds it takes; tuning runs may be shorter than the others.
         tuning: Learn from the training part and test on the validation part; otherwise learn from
             both and test on the test part.
+        weights: A name for the importances that the strategy gives, where they are known before.
     """
 
     label: str
@@ -51,6 +52,7 @@ class TrainingRun:
     learning_rate: float
     rounds: int
     tuning: bool = False
+    weights: str = ""
 
     def identity(self, shared: Mapping[str, object]) -> str:
         """A name for all that decides how it ends; another digit anywhere gives another name.
@@ -64,6 +66,7 @@ class TrainingRun:
             "learning_rate": self.learning_rate,
             "rounds": self.rounds,
             "tuning": self.tuning,
+            "weights": self.weights,
         }
         text = json.dumps({**shared, **own}, sort_keys=True)
         return sha256(text.encode()).hexdigest()[:16]

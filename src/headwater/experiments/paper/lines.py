@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import sha256
 
 import numpy as np
 
@@ -13,8 +14,9 @@ from headwater.experiments.paper.ratios import Ratios
 from headwater.ledger.holdings import Holdings
 from headwater.ledger.ledger import Ledger
 from headwater.ledger.optimal import Optimal
-from headwater.ledger.registry import label
+from headwater.ledger.registry import REGISTRY, label
 from headwater.ledger.strategies import Share, Strategy, Uniform
+from headwater.randomness import Floats
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,13 @@ class Definition:
 def definitions(dataset: str, historical: float) -> dict[str, Definition]:
     """All lines that can be trained, by name, in the order in which they are trained.
 
-    >>> list(definitions("cifar10", 0.2))[:4]
-    ['Uniform', 'Ours', 'Historical', 'Fresh']
+    >>> list(definitions("cifar10", 0.2))[:2]
+    ['Uniform', 'Ours']
     """
     found = {
         "Uniform": Definition("all samples alike", lambda _: Uniform()),
         "Ours": _optimal("the paper's bound, its estimate", "estimated"),
+        **_remembered(),
         "Historical": _fixed(1.0),
         "Fresh": _fixed(0.0),
         **{f"Share {share:g}": _fixed(share) for share in (0.5, 0.8, 0.2)},
@@ -56,6 +59,14 @@ def definitions(dataset: str, historical: float) -> dict[str, Definition]:
         about = f"the paper's bound, its printed c2/c1 = {given:g}"
         found["Printed ratio"] = Definition(about, lambda _: optimal(given), usual=False)
     return found
+
+
+def _remembered() -> dict[str, Definition]:
+    """The rule that weighs what a model can remember, where the ledger has it."""
+    if "remembered" not in REGISTRY:
+        return {}
+    make = REGISTRY["remembered"].make
+    return {"Remembered": Definition("what the model can remember", lambda _: make())}
 
 
 def _fixed(share: float) -> Definition:
@@ -88,5 +99,12 @@ def entrant(strategy: Strategy, about: str, holdings: Holdings) -> Entrant:
     for share in GRID:
         same = Ledger.weigh(holdings, Share(share)).importance
         if np.allclose(importance, same, rtol=1e-6, atol=1e-9):
-            return Entrant(label(Share(share)), Share(share), about)
-    return Entrant(label(strategy), strategy, about)
+            strategy, importance = Share(share), same
+            break
+    return Entrant(label(strategy), strategy, about, _name(importance))
+
+
+def _name(importance: Floats) -> str:
+    """A name for importances, to six digits: machines may differ in the last ones."""
+    digits = " ".join(f"{share:.5e}" for share in importance)
+    return sha256(digits.encode()).hexdigest()[:16]

@@ -19,7 +19,8 @@ from headwater.experiments.table import Table
 from headwater.experiments.tasks.task import Task
 from headwater.experiments.training_run import Setup
 from headwater.experiments.tuning import Tuning
-from headwater.ledger.drawing import Drawing
+from headwater.learning.estimation import resolve
+from headwater.ledger.orders import LocalWork
 
 
 @dataclass(frozen=True)
@@ -74,15 +75,19 @@ class Study:
     def _entrants(
         self, seed: int, wanted: Mapping[str, Definition], ratios: Ratios
     ) -> dict[str, Entrant]:
-        split = self.task.split(self.setup.historical, self.setup.rounds, seed)
-        drawing = Drawing(self.setup.local_steps, self.setup.batch_size)
-        holdings = replace(split.final.holdings(self.setup.rounds, seed), drawing=drawing)
-        strategies = {name: line.strategy(ratios) for name, line in wanted.items()}
-        return {
-            name: entrant(strategy, wanted[name].about, holdings)
-            for name, strategy in strategies.items()
-            if strategy is not None
-        }
+        setup = self.setup
+        final = self.task.split(setup.historical, setup.rounds, seed).final
+        work = LocalWork(setup.local_steps, setup.batch_size, seed=seed)
+        holdings = replace(final.holdings(setup.rounds, seed), drawing=work)
+        model = self.task.model(seed)
+        found = {}
+        for name, line in wanted.items():
+            strategy = line.strategy(ratios)
+            if strategy is not None:
+                # what a strategy still has to measure is measured now: lines may then coincide
+                known = resolve(strategy, model, final, holdings, seed=seed)
+                found[name] = entrant(known, line.about, holdings)
+        return found
 
 
 def _in_all(entrants: Sequence[Mapping[str, Entrant]]) -> list[dict[str, Entrant]]:

@@ -48,7 +48,7 @@ class Synthetic:
     name: ClassVar[str] = "synthetic"
     fraction_of: ClassVar[str] = "samples"
     complete: ClassVar[bool] = True
-    defaults: ClassVar[Defaults] = Defaults(rounds=40, local_steps=5)
+    defaults: ClassVar[Defaults] = Defaults(rounds=40, local_steps=5, tests=40)
 
     def split(self, historical: float, rounds: int, seed: int) -> Split:
         """The historical samples evenly over the historical clients, the others in an even
