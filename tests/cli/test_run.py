@@ -287,7 +287,7 @@ def test_a_signal_saves_says_where_and_leaves_nothing_behind(
     tmp_path: Path, number: int, code: int
 ) -> None:
     folder = tmp_path / "run"
-    endless = (*SMALL, "--rounds", "1000000", "--cores", "2")
+    endless = (*SMALL, "--rounds", "30000", "--cores", "2")
     process = start(folder, *endless)
     until(lambda: len(list(folder.rglob("rounds.jsonl"))) == 2)
     time.sleep(1.0)
@@ -307,7 +307,7 @@ def test_a_signal_saves_says_where_and_leaves_nothing_behind(
 def test_signals_in_the_first_seconds_are_one_line_too(
     tmp_path: Path, number: int, code: int, after: float
 ) -> None:
-    process = start(tmp_path / "run", *SMALL, "--rounds", "1000000")
+    process = start(tmp_path / "run", *SMALL, "--rounds", "30000")
     # Python itself has to be there: before its first line nobody can answer
     until(lambda: b"headwater" in Path(f"/proc/{process.pid}/cmdline").read_bytes())
     until(lambda: _catches(process.pid))
