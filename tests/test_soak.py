@@ -22,3 +22,9 @@ def test_damaged_files_are_mended_or_named(number: int) -> None:
 def test_killed_runs_go_on_and_end_with_the_same_bits(number: int) -> None:
     verdict, what = kills.trial(number)
     assert verdict == "fine", what
+
+
+@pytest.mark.parametrize("number", [153, 181])
+def test_inputs_that_once_ended_in_a_traceback(number: int) -> None:
+    verdict, what = inputs.trial(number)
+    assert verdict not in BAD, what

@@ -40,6 +40,9 @@ def number(name: str, value: object, what: str = "a number") -> float:
     0.5
     """
     real = isinstance(value, int | float | np.integer | np.floating)
-    if not real or isinstance(value, bool) or math.isnan(value):  # type: ignore[arg-type]
+    if not real or isinstance(value, bool) or value != value:  # NaN
         raise InputError(f"{name}: {what}; got {value!r}")
-    return float(value)  # type: ignore[arg-type]
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except OverflowError:  # a whole number beyond all floats
+        return math.inf if value > 0 else -math.inf  # type: ignore[operator]

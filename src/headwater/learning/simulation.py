@@ -128,10 +128,12 @@ def simulate(
     assumptions.check(problem)
     local_work = LocalWork(local_steps, batch_size, participation, seed)
 
+    wanted = Uniform() if strategy is None else strategy
+
     def plan(length: int) -> Course:
         # Strategies may look at what is drawn, not only at what is held.
         holdings = replace(federation.holdings(length, seed), drawing=local_work)
-        chosen = resolve(strategy or Uniform(), problem.model, federation, holdings, loss, seed)
+        chosen = resolve(wanted, problem.model, federation, holdings, loss, seed)
         ledger = Ledger.weigh(holdings, chosen)
         rates = schedule(learning_rate, length)
         tests = Tests.of(federation.test, problem, metrics, test_every, length)
