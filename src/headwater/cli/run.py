@@ -21,7 +21,8 @@ _FRACTIONS = fractions_in_words()
 @app.command()
 def run(
     task: Annotated[
-        str, typer.Argument(help=f"What to learn: {_TASKS}; or module:Class of your own.")
+        str,
+        typer.Argument(help=f"{_TASKS}; module:Class of your own; or a table, .csv or .parquet."),
     ],
     historical: Annotated[
         float, typer.Option(help=f"Fraction that is there before round 1: {_FRACTIONS}.")
@@ -53,6 +54,23 @@ def run(
     out: Annotated[
         Path | None, typer.Option(help="Run folder; a run that was stopped goes on there.")
     ] = None,
+    client: Annotated[str | None, typer.Option(help="A table's column of clients.")] = None,
+    time: Annotated[str | None, typer.Option(help="A table's column of times.")] = None,
+    label: Annotated[str | None, typer.Option(help="A table's column of labels.")] = None,
+    features: Annotated[
+        str | None, typer.Option(help="A table's columns of features (a,b,c); default: all others.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="A table's model, module:Class; default: one hidden layer."),
+    ] = None,
+    capacity: Annotated[
+        int | None, typer.Option(min=1, help="Newest rows that a table's client keeps [50].")
+    ] = None,
+    historical_before: Annotated[
+        str | None,
+        typer.Option(help="Clients all of whose rows came before are historical, not by lot."),
+    ] = None,
     data_dir: Annotated[
         Path | None, typer.Option(help="Where data sets are; default: the user's cache.")
     ] = None,
@@ -71,6 +89,8 @@ def run(
 
       headwater run synthetic
 
+      headwater run pumps.parquet --client device --time timestamp --label state
+
       headwater run synthetic --historical 0.05 --strategies uniform,optimal,share-0.5 --seeds 5
       --json
     """
@@ -83,7 +103,17 @@ def run(
     from headwater.report.run import report
 
     with stop_by_saving():
-        chosen = find_task(task, data_dir)
+        chosen = find_task(
+            task,
+            data_dir,
+            client=client,
+            time=time,
+            label=label,
+            features=None if features is None else tuple(features.split(",")),
+            net=model,
+            capacity=capacity,
+            historical_before=historical_before,
+        )
         setup = make_setup(chosen, historical, rounds, local_steps, batch_size)
         rates = chosen.defaults.rates
         tuning = make_tuning(learning_rate, "--learning-rate", rates, (None, None), setup, seeds)

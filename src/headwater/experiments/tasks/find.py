@@ -1,4 +1,4 @@
-"""From what a user typed to a task: a name of ours, or a class of their own."""
+"""From what a user typed to a task: a name of ours, a class of their own, or a table."""
 
 from __future__ import annotations
 
@@ -11,19 +11,24 @@ from typing import Any
 
 from headwater.errors import InputError
 from headwater.experiments.tasks import TASKS
+from headwater.experiments.tasks.own_table import OwnTable
 from headwater.experiments.tasks.task import Task
 
+_TABLES = (".csv", ".csv.gz", ".parquet")
 _NEEDED = ("name", "fraction_of", "defaults", "complete", "split", "model")
 
 
-def find_task(text: str, data_dir: Path | None = None) -> Task:
+def find_task(text: str, data_dir: Path | None = None, **table: Any) -> Task:
     """The task that a text names.
 
     Args:
-        text: A name in :data:`headwater.experiments.tasks.TASKS`, or ``module:Class`` of your own,
-            found from the current folder or among what is installed.
+        text: A name in :data:`headwater.experiments.tasks.TASKS`; ``module:Class`` of your own,
+            found from the current folder or among what is installed; or the path of a table, .csv
+            or .parquet.
         data_dir: Where data sets lie; handed to tasks that take a ``data_dir``. None stands for the
             user's cache.
+        table: For a table, settings of
+            :class:`~headwater.experiments.tasks.own_table.OwnTable`; None stands for the default.
 
     Returns:
         The task; its data are not loaded yet.
@@ -34,13 +39,32 @@ def find_task(text: str, data_dir: Path | None = None) -> Task:
         >>> find_task("headwater.experiments.tasks.synthetic:Synthetic").name
         'synthetic'
     """
+    given = {name: value for name, value in table.items() if value is not None}
+    if text.lower().endswith(_TABLES):
+        return _table(text, given)
+    for name, value in given.items():
+        raise InputError(f"{name}: {value!r} is for tables, not for task {text!r}; leave it out")
     if text in TASKS:
         return _made(load(TASKS[text].place, "task"), data_dir)
     if ":" not in text:
         raise InputError(
-            f"unknown task {text!r}; there are: {', '.join(TASKS)}, or module:Class of your own"
+            f"unknown task {text!r}; there are: {', '.join(TASKS)}, module:Class of your own, or a "
+            "table as .csv or .parquet"
         )
     return _checked(_made(load(text, "task"), data_dir), text)
+
+
+def _table(path: str, given: dict[str, Any]) -> Task:
+    """A table of the user's own; a model is named as module:Class."""
+    missing = [name for name in ("client", "time", "label") if name not in given]
+    if missing:
+        raise InputError(
+            f"{path}: client, time and label must be given, the names of its columns; {missing[0]} "
+            "is missing"
+        )
+    if "net" in given:
+        given["net"] = load(given["net"], "model")
+    return OwnTable(Path(path), **given)
 
 
 def load(text: str, what: str) -> Any:

@@ -15,7 +15,8 @@ from torch.nn import functional
 
 
 @contextmanager
-def _seeded(seed: int) -> Iterator[None]:
+def seeded(seed: int) -> Iterator[None]:
+    """What is drawn inside depends on the seed alone, and changes nothing outside."""
     # Not torch.manual_seed, which would seed the accelerators, too, and they would not be set back.
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
@@ -32,7 +33,7 @@ class Logistic(nn.Module):
 
     def __init__(self, features: int = 20, seed: int = 0) -> None:
         super().__init__()
-        with _seeded(seed):
+        with seeded(seed):
             self.linear = nn.Linear(features, 1)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -53,7 +54,7 @@ class CifarNet(nn.Module):
 
     def __init__(self, classes: int = 10, seed: int = 0) -> None:
         super().__init__()
-        with _seeded(seed):
+        with seeded(seed):
             self.conv1 = nn.Conv2d(3, 32, 5)
             self.conv2 = nn.Conv2d(32, 64, 5)
             self.hidden = nn.Linear(64 * 5 * 5, 2048)
@@ -77,7 +78,7 @@ class FemnistNet(nn.Module):
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__()
-        with _seeded(seed):
+        with seeded(seed):
             self.hidden = nn.Linear(28 * 28, 1024)
             self.output = nn.Linear(1024, 62)
 
@@ -99,7 +100,7 @@ class ShakespeareNet(nn.Module):
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__()
-        with _seeded(seed):
+        with seeded(seed):
             self.embedding = nn.Embedding(100, 8)
             self.recurrent = nn.RNN(8, 256, num_layers=2, batch_first=True)
             self.output = nn.Linear(256, 100)
@@ -121,7 +122,7 @@ class Dense(nn.Module):
 
     def __init__(self, features: int, hidden: int, outputs: int, seed: int = 0) -> None:
         super().__init__()
-        with _seeded(seed):
+        with seeded(seed):
             self.hidden = nn.Linear(features, hidden)
             self.output = nn.Linear(hidden, outputs)
 

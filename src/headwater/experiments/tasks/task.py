@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 from torch import Tensor, nn
@@ -53,16 +53,23 @@ class Defaults:
 class Task(Protocol):
     """A learning task. Write your own with these six, and ``headwater run module:Class`` runs it.
 
-    Attributes:
-        name: What it is called in tables and folders.
-        fraction_of: What ``historical`` of `split` is a fraction of: "samples" or "clients", or
-            another word that can follow "of the".
-        defaults: Settings that suit it.
+    What is a property here may be a plain attribute of a class.
     """
 
-    name: ClassVar[str]
-    fraction_of: ClassVar[str]
-    defaults: ClassVar[Defaults]
+    @property
+    def name(self) -> str:
+        """What it is called in tables and folders."""
+        ...
+
+    @property
+    def fraction_of(self) -> str:
+        """What ``historical`` of `split` is a fraction of, as a word that can follow "of the"."""
+        ...
+
+    @property
+    def defaults(self) -> Defaults:
+        """Settings that suit it."""
+        ...
 
     @property
     def complete(self) -> bool:

@@ -1,0 +1,152 @@
+"""A table of one's own as a task: timestamped rows of several clients, and a model.
+
+The run ends where the last fifth of the rows begins, which is for testing; learning rates are
+chosen on the fifth before. In between, the rounds divide the time evenly. A fraction of the clients
+is historical: they have all their rows from the start. The others see theirs when they came and
+keep the newest. If it is told when history ends, that decides instead who is historical, as in
+:meth:`headwater.Federation.from_frame`. Features are scaled by mean and deviation over what the
+historical clients learn from.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import nn
+
+from headwater.errors import InputError
+from headwater.experiments.tasks.models import Dense, seeded
+from headwater.experiments.tasks.partition import historical_clients
+from headwater.experiments.tasks.scaling import Scaling
+from headwater.experiments.tasks.task import Defaults, Split
+from headwater.learning.clock import Clock, point
+from headwater.learning.frames import (
+    Flags,
+    FrameFederation,
+    Stream,
+    end_of_learning,
+    federation,
+    read_stream,
+)
+from headwater.learning.losses import cross_entropy, squared_error
+from headwater.ledger.memory import Fifo
+
+HIDDEN = 64
+"""Units of the hidden layer if no model is given."""
+
+
+@dataclass(frozen=True)
+class OwnTable:
+    """Rows of a table, learned from in the rounds in which they came.
+
+    Attributes:
+        frame: A table or the path of one, as :meth:`headwater.Federation.from_frame` takes it.
+        client: The column that names each row's client.
+        time: The column of times.
+        label: The column of labels: fractions are learned by squared error, all else by
+            cross-entropy.
+        features: The columns of features; None stands for all others.
+        net: Makes the model. It is called with ``features`` and ``outputs``, how many of each there
+            are, if it takes these; None stands for one hidden layer.
+        capacity: How many of its newest rows a client keeps.
+        historical_before: When history ends; None leaves it to the fraction who is historical.
+        test: The last fraction of the rows, which is for testing.
+    """
+
+    frame: Any
+    client: str
+    time: str
+    label: str
+    features: Sequence[str] | None = None
+    net: Callable[..., nn.Module] | None = None
+    capacity: int = 50
+    historical_before: Any = None
+    test: float = 0.2
+
+    fraction_of: ClassVar[str] = "clients"
+    complete: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        """The file's own name, without its ending."""
+        if isinstance(self.frame, str | Path):
+            return Path(self.frame).name.partition(".")[0]
+        return "table"
+
+    @property
+    def defaults(self) -> Defaults:
+        """A hundred rounds, by the loss that suits the labels."""
+        return Defaults(rounds=100, batch_size=32, loss=self._loss)
+
+    @cached_property
+    def stream(self) -> Stream:
+        """The rows; read once, and shared by processes that are forked afterwards."""
+        return read_stream(self.frame, self.client, self.time, self.label, self.features)
+
+    def split(self, historical: float, rounds: int, seed: int) -> Split:
+        """The clients, some historical; the last rows are for testing, those before to tune by."""
+        end = end_of_learning(self.stream, self.test)
+        everyone = self.stream.known_before(end)
+        learned = everyone.until(end)
+        earlier = end_of_learning(learned, self.test)
+        return Split(
+            tuning=self._federation(
+                learned.known_before(earlier), earlier, historical, rounds, seed
+            ),
+            final=self._federation(everyone, end, historical, rounds, seed),
+        )
+
+    def model(self, seed: int) -> nn.Module:
+        """The user's own, or one hidden layer."""
+        sizes = {"features": self.stream.x.shape[1], "outputs": self.outputs}
+        if self.net is None:
+            return Dense(sizes["features"], HIDDEN, sizes["outputs"], seed)
+        taken = inspect.signature(self.net).parameters
+        with seeded(seed):
+            return self.net(**{name: size for name, size in sizes.items() if name in taken})
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers a model has to give: one for each class, or the one to forecast."""
+        if self.stream.y.is_floating_point():
+            return 1
+        return len(self.stream.classes) or int(self.stream.y.max()) + 1
+
+    @property
+    def _loss(self) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+        return squared_error if self.stream.y.is_floating_point() else cross_entropy
+
+    def _federation(
+        self, stream: Stream, end: float, historical: float, rounds: int, seed: int
+    ) -> FrameFederation:
+        old = self._old(stream, end, historical, seed)
+        seen = (stream.times < end) & old[stream.owner]
+        x = stream.x.double().numpy()
+        scaled = replace(stream, x=torch.from_numpy(Scaling.of(x[seen])(x)))
+        fresh = stream.times[(stream.times < end) & ~old[stream.owner]]
+        begin = float(fresh.min())
+        if self.historical_before is not None:
+            begin = point(self.historical_before, "historical_before", stream.numeric)
+        clock = Clock(begin, (end - begin) / rounds, stream.numeric)
+        return federation(scaled, end, clock, old, Fifo(self.capacity))
+
+    def _old(self, stream: Stream, end: float, historical: float, seed: int) -> Flags:
+        """Who is historical: by time if it is told when history ends, else by lot."""
+        if self.historical_before is None:
+            return historical_clients(len(stream.clients), historical, seed)
+        cut = point(self.historical_before, "historical_before", stream.numeric)
+        old = stream.historical(end, cut, ())
+        if old.all() or not old.any():
+            kind = "every client" if old.all() else "no client"
+            raise InputError(
+                f"historical_before: {kind} has all its rows before {self.historical_before}; a "
+                "comparison needs clients of both kinds, so give another moment, or none"
+            )
+        return np.asarray(old)
