@@ -22,6 +22,12 @@ from .learning.metrics import Metric as Metric
 from .learning.metrics import absolute_error as absolute_error
 from .learning.metrics import accuracy as accuracy
 from .learning.metrics import r2 as r2
+from .learning.optimisers import Adam as Adam
+from .learning.optimisers import FedAdam as FedAdam
+from .learning.optimisers import FedYogi as FedYogi
+from .learning.optimisers import Momentum as Momentum
+from .learning.optimisers import Proximal as Proximal
+from .learning.optimisers import WeightDecay as WeightDecay
 from .learning.projection import Ball as Ball
 from .learning.projection import Box as Box
 from .learning.run import Run as Run

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from headwater.errors import InputError
 from headwater.learning.engines.engine import Engine
+from headwater.learning.optimisers import Memory, Server
 from headwater.learning.projection import Projection
 from headwater.learning.settings import number
 from headwater.ledger.ledger import Ledger
@@ -37,12 +38,14 @@ class State:
         parameters: θ(round + 1), the last iterate.
         average: the q-weighted mean of θ(1) … θ(round).
         weight: Σ q(t) of these rounds.
+        memory: what the server's optimiser remembers; empty for Algorithm 1 as it is.
     """
 
     round: int
     parameters: Tensor
     average: Tensor
     weight: float
+    memory: Memory = ()
 
     @classmethod
     def start(cls, parameters: Tensor) -> State:
@@ -121,11 +124,12 @@ def learn(
     engine: Engine,
     rates: Sequence[float],
     projection: Projection | None = None,
+    server: Server | None = None,
 ) -> Iterator[tuple[State, Record]]:
     """The rounds after ``state``, one by one, to the ledger's last."""
     for orders in local_work.follow(ledger, state.round + 1):
         rate, share = rates[orders.number - 1], float(ledger.round_shares[orders.number - 1])
-        state, move = step(state, orders, share, engine, rate, projection)
+        state, move = step(state, orders, share, engine, rate, projection, server)
         yield (
             state,
             Record(orders.number, rate, share, len(orders.clients), orders.samples.size, move),
@@ -139,6 +143,7 @@ def step(
     engine: Engine,
     rate: float,
     projection: Projection | None = None,
+    server: Server | None = None,
 ) -> tuple[State, float]:
     """One round: the next state, and how far the clients' moves together went (‖Δ‖)."""
     move = engine.moves(state.parameters, orders, rate)
@@ -151,10 +156,13 @@ def step(
         )
     weight = state.weight + round_share
     average = state.average.lerp(state.parameters, round_share / weight)
+    memory = state.memory
+    if server is not None and not server.plain:
+        move, memory = server(move, state.parameters, memory, orders.number)
     parameters = state.parameters + move
     if projection is not None:
         parameters = _projected(parameters, projection)
-    return State(orders.number, parameters, average, weight), length
+    return State(orders.number, parameters, average, weight, memory), length
 
 
 def _projected(parameters: Tensor, projection: Projection) -> Tensor:

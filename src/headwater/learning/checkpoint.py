@@ -23,6 +23,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 
 from headwater.errors import InputError
 from headwater.files import replace
@@ -96,17 +97,18 @@ class Checkpoint:
         return f'{content[:-1]}, "check": "{self._check}"}}\n'
 
     def _packed(self, state: State) -> bytes:
+        arrays: dict[str, ArrayLike] = {
+            "identity": self._identity,
+            "rounds": self._rounds,
+            "round": state.round,
+            "weight": state.weight,
+            "check": self._check,
+            "parameters": state.parameters.numpy(),
+            "average": state.average.numpy(),
+        }
+        arrays |= {f"memory {k}": vector.numpy() for k, vector in enumerate(state.memory)}
         buffer = BytesIO()
-        np.savez(
-            buffer,
-            identity=self._identity,
-            rounds=self._rounds,
-            round=state.round,
-            weight=state.weight,
-            check=self._check,
-            parameters=state.parameters.numpy(),
-            average=state.average.numpy(),
-        )
+        np.savez(buffer, allow_pickle=False, **arrays)
         return buffer.getvalue()
 
 
@@ -124,7 +126,10 @@ def read(folder: Path) -> Stored | None:
             identity = json.loads(str(saved["identity"]))
             rounds, check = int(saved["rounds"]), str(saved["check"])
             parameters, average = (torch.from_numpy(saved[n]) for n in ("parameters", "average"))
-            state = State(int(saved["round"]), parameters, average, float(saved["weight"]))
+            kept = [n for n in saved.files if n.startswith("memory ")]
+            memory = tuple(torch.from_numpy(saved[n]) for n in kept)
+            round, weight = int(saved["round"]), float(saved["weight"])
+            state = State(round, parameters, average, weight, memory)
     except _UNREADABLE as error:
         raise _damaged(file, str(error)) from error
     history = read_rounds(folder / "rounds.jsonl", state.round, check)

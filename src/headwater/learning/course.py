@@ -11,6 +11,7 @@ import numpy as np
 from headwater.errors import InputError
 from headwater.learning.checkpoint import Stored
 from headwater.learning.identity import UnidentifiedError, digest, versions
+from headwater.learning.optimisers import ADD_MOVES, Server
 from headwater.learning.problem import Problem
 from headwater.learning.projection import Projection
 from headwater.learning.testing import Tests
@@ -34,6 +35,7 @@ class Course:
         tests: on what the model is tested, and when.
         version: a word for what cannot be identified; None: refuse it.
         prequential: are samples tested as they arrive?
+        server: what the server does with the clients' moves.
     """
 
     problem: Problem
@@ -45,6 +47,7 @@ class Course:
     tests: Tests
     version: str | None = None
     prequential: bool = False
+    server: Server = ADD_MOVES
 
     @property
     def rounds(self) -> int:
@@ -63,6 +66,7 @@ class Course:
             "the model": (problem.model,),
             "the loss": (problem.loss,),
             "the projection": (self.projection,),
+            "the optimisers": (problem.local, self.server),
             "the test samples, metrics or test_every": (
                 tests.part,
                 tests.metrics,

@@ -18,6 +18,7 @@ from headwater.errors import InputError
 from headwater.learning.arrays import of_precision
 from headwater.learning.federation import Part
 from headwater.learning.losses import Loss, cross_entropy
+from headwater.learning.optimisers import PLAIN, Chain
 from headwater.randomness import Purpose, key
 
 Slice = slice | Tensor
@@ -35,6 +36,7 @@ class Problem:
         rows: the row of each sample number; None: sample i is row i.
         loss: (outputs, labels) -> one number per sample.
         seed: for modules that draw at random (dropout).
+        local: what clients do with their gradients; plain steps unless told otherwise.
     """
 
     model: nn.Module
@@ -43,6 +45,7 @@ class Problem:
     rows: Tensor | None = None
     loss: Loss = cross_entropy
     seed: int = 0
+    local: Chain = PLAIN
 
     @classmethod
     def of(cls, model: nn.Module, part: Part, loss: Loss = cross_entropy, seed: int = 0) -> Problem:

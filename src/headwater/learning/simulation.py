@@ -28,6 +28,7 @@ from headwater.learning.evaluation import Score
 from headwater.learning.federation import Client, Federation
 from headwater.learning.losses import Loss, cross_entropy
 from headwater.learning.metrics import Metric, PerSample
+from headwater.learning.optimisers import Piece, Server, chain_of
 from headwater.learning.prequential import Prequential
 from headwater.learning.problem import Problem, gradients_on
 from headwater.learning.projection import Projection
@@ -54,6 +55,9 @@ def simulate(
     metrics: Mapping[str, PerSample | Metric] | None = None,
     test: tuple[Values, Values] | None = None,
     projection: Projection | None = None,
+    local: Piece | Sequence[Piece] = (),
+    server: Piece | Sequence[Piece] = (),
+    server_rate: float = 1.0,
     participation: float | None = None,
     test_every: int | None = None,
     prequential: bool = False,
@@ -86,6 +90,11 @@ def simulate(
             error, nothing but the loss for a loss of your own.
         test: features and labels of one test set that is common to all clients.
         projection: Θ: ``Ball(radius)``, ``Box(low, high)`` or None.
+        local: what clients do with their gradients, as in ``[WeightDecay(1e-4), Momentum(0.9)]``,
+            ``Proximal(0.1)`` (FedProx) or ``Adam()``; plain steps unless told otherwise.
+        server: what the server does with the clients' moves: ``Momentum(0.9)`` (FedAvgM),
+            ``FedAdam()`` or ``FedYogi()``; it adds them unless told otherwise.
+        server_rate: the server's learning rate; about 0.01 for FedAdam and FedYogi.
         participation: how many clients take part in a round (2), or which fraction (0.2); None:
             all. Those who are there carry the share of those who are not, so that each client
             counts p_m(t) in expectation and a round's shares sum to one: see
@@ -125,6 +134,8 @@ def simulate(
     watching = Callbacks([*_shown(progress), *callbacks])
     federation = _federation(clients, test)
     problem = Problem.of(model, federation.train, loss, seed)
+    problem = replace(problem, local=chain_of(local, "local"))
+    optimiser = Server(chain_of(server, "server"), server_rate)
     assumptions.check(problem)
     local_work = LocalWork(local_steps, batch_size, participation, seed)
 
@@ -138,7 +149,16 @@ def simulate(
         rates = schedule(learning_rate, length)
         tests = Tests.of(federation.test, problem, metrics, test_every, length)
         return Course(
-            problem, chosen, ledger, local_work, rates, projection, tests, version, prequential
+            problem,
+            chosen,
+            ledger,
+            local_work,
+            rates,
+            projection,
+            tests,
+            version,
+            prequential,
+            optimiser,
         )
 
     course = plan(rounds)
@@ -220,7 +240,7 @@ def _follow(
     """Round after round: learn, test, remember, tell; what is finished survives a failure."""
     score: Score | None = None
     ledger, work = course.ledger, course.local_work
-    rounds = learn(state, ledger, work, runner, course.rates, course.projection)
+    rounds = learn(state, ledger, work, runner, course.rates, course.projection, course.server)
     arrivals: Prequential | None = None
     if course.prequential:
         arrivals = Prequential(course.problem, ledger.holdings, course.tests.metrics)

@@ -75,6 +75,8 @@ def _here(problem: Problem, orders: Orders, kind: str | None, workers: int | Non
 
 def _best(problem: Problem, orders: Orders) -> MakeEngine:
     """The one that is expected to be the quickest, in this process or in each of several."""
+    if problem.local.pieces:
+        return Sequential
     if _can_fuse(problem, orders):
         return Fused
     if len(orders.clients) == 1:
@@ -128,6 +130,11 @@ def _check_kind(kind: str | None, problem: Problem, orders: Orders) -> None:
     """Is there such an engine, and would it be right for this work?"""
     if kind is not None and kind not in KINDS:
         raise InputError(f"engine: one of {', '.join(KINDS)}; got {kind!r}")
+    if problem.local.pieces and kind not in (None, "loop", "sequential"):
+        raise InputError(
+            f"engine {kind!r} takes plain local steps for all clients together, but local= asks "
+            "for an optimiser with each client's own gradients; take 'sequential'"
+        )
     if kind == "fused" and not _can_fuse(problem, orders):
         raise InputError(
             "engine 'fused' is for one local step and models without dropout; take 'sequential'"

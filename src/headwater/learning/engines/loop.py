@@ -27,12 +27,13 @@ class Loop:
         total = torch.zeros_like(parameters)
         for k, (client, share) in enumerate(zip(orders.clients, orders.shares, strict=True)):
             mine = slice(orders.offsets[k], orders.offsets[k + 1])
-            local = parameters
+            local, memory = parameters, self.problem.local.start(parameters)
             for step in range(len(orders.samples)):
                 self.problem.reseed(orders.number, int(client), step)
                 g = gradient(
                     self.problem, local, orders.samples[step, mine], orders.coefficients[step, mine]
                 )
+                g, memory = self.problem.local(g, local, parameters, memory, step + 1)
                 local = local - learning_rate * g
             total += share * (local - parameters)
         return total
