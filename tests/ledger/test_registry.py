@@ -2,7 +2,15 @@
 
 import pytest
 
-from headwater import Given, InputError, Optimal, Share, Uniform
+from headwater import (
+    Given,
+    InputError,
+    Optimal,
+    Remembered,
+    RememberedOnline,
+    Share,
+    Uniform,
+)
 from headwater.ledger.conformance import check_strategy
 from headwater.ledger.registry import NAMES, REGISTRY, label, named
 
@@ -15,7 +23,15 @@ def test_a_name_comes_back_from_its_strategy(name):
 
 
 @pytest.mark.parametrize(
-    "strategy", [Share(1 / 3), Optimal(0.1234567891), Optimal(5e-324, "sharp"), Optimal(1e300)]
+    "strategy",
+    [
+        Share(1 / 3),
+        Optimal(0.1234567891),
+        Optimal(5e-324, "sharp"),
+        Optimal(1e300),
+        Remembered(heterogeneity=0.13),
+        RememberedOnline(heterogeneity=1 / 7),
+    ],
 )
 def test_a_strategy_comes_back_from_its_name(strategy):
     assert named(label(strategy)) == strategy
@@ -51,6 +67,13 @@ def test_what_is_no_name(name, words):
     with pytest.raises(InputError) as caught:
         named(name)
     assert words in str(caught.value)
+
+
+def test_another_horizon_or_target_has_no_name():
+    """A name must say all there is to say, so that stored runs are not taken for each other."""
+    for strategy in (Remembered(10, 0.1), Remembered(0.25, 0.1, [0.3, 0.7])):
+        with pytest.raises(InputError, match="has no name"):
+            label(strategy)
 
 
 def test_weights_of_ones_own_have_no_name():

@@ -28,6 +28,7 @@ from headwater.ledger.moments import ByRounds, BySpells, Moments
 from headwater.ledger.rounds import Round
 from headwater.ledger.strategies import Strategy, Weights
 from headwater.ledger.unrolling import unroll
+from headwater.ledger.walk import Walk
 from headwater.ledger.weighing import usable, usable_in_round
 from headwater.randomness import Floats
 
@@ -206,18 +207,35 @@ class Ledger:
     # ------------------------------------------------------------------ what the learner follows
 
     def round(self, number: int) -> Round:
-        """What the clients hold in this round."""
-        return Round.of(number, self.weights_at(number), self.holdings.offsets)
+        """What the clients hold in this round; it costs a look at all samples of the run."""
+        weights = self.weights_at(number)
+        samples = np.flatnonzero(weights)
+        return Round.of(number, samples, weights[samples], self.holdings.offsets)
 
     def rounds(self, first: int = 1) -> Iterator[Round]:
-        """The rounds from ``first`` to the last; equal ones in a row share their arrays."""
-        current: Round | None = None
-        for number in range(first, self.holdings.rounds + 1):
-            if current is None or callable(self.weights) or self.holdings.changes[number]:
-                current = self.round(number)
+        """The rounds from ``first`` to the last; equal ones in a row share their arrays.
+
+        With weights that do not change, a round costs what is held in it, however long the run is.
+        """
+        if callable(self.weights):
+            yield from (self.round(number) for number in range(first, self.holdings.rounds + 1))
+        elif first <= self.holdings.rounds:
+            yield from self._steady_rounds(first, self.weights)
+
+    def _steady_rounds(self, first: int, weights: Floats) -> Iterator[Round]:
+        before: Counts | None = None
+        for number, samples in enumerate(self._walk.held(first), first):
+            if before is None or samples is not before:
+                current = Round.of(number, samples, weights[samples], self.holdings.offsets)
             else:
                 current = replace(current, number=number)
+            before = samples
             yield current
+
+    @cached_property
+    def _walk(self) -> Walk:
+        assert not callable(self.weights)
+        return Walk(self.holdings, self.weights)
 
     def _check_rounds(self) -> None:
         empty = self.round_weight <= 0

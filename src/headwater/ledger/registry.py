@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from headwater.errors import InputError
 from headwater.ledger.optimal import Optimal
+from headwater.ledger.remembered import Remembered, RememberedOnline
 from headwater.ledger.strategies import ByMemory, Fresh, Historical, Share, Strategy, Uniform
 
 
@@ -33,7 +34,7 @@ class Entry:
     kind: Callable[..., Strategy]
     number: str = ""
     required: bool = False
-    fixed: Mapping[str, str] = field(default_factory=dict)
+    fixed: Mapping[str, str | float | None] = field(default_factory=dict)
 
     def make(self, number: float | None = None) -> Strategy:
         """The strategy, with its number where it has one."""
@@ -71,6 +72,20 @@ REGISTRY: Mapping[str, Entry] = {
             Optimal,
             number="ratio",
             fixed={"bound": "sharp"},
+        ),
+        Entry(
+            "remembered",
+            "clients by the samples that the model can remember; X is how much clients differ",
+            Remembered,
+            number="heterogeneity",
+            fixed={"horizon": 0.25, "target": None},
+        ),
+        Entry(
+            "online",
+            "the same from what was seen so far, for runs without end",
+            RememberedOnline,
+            number="heterogeneity",
+            fixed={"horizon": 0.25, "target": None},
         ),
         Entry(
             "share",

@@ -32,20 +32,19 @@ class Round:
     weights: Floats
 
     @classmethod
-    def of(cls, number: int, weights: Floats, starts: Counts) -> Round:
-        """Gather the samples that count.
+    def of(cls, number: int, samples: Counts, weights: Floats, starts: Counts) -> Round:
+        """Put together the samples that count.
 
         Args:
             number: the round.
-            weights: λ of every sample, 0 for those that are not held.
-            starts: where each client's samples begin, and where the last client's end.
+            samples: sample numbers, ascending.
+            weights: λ of each, above 0.
+            starts: where each client's sample numbers begin, and where the last client's end.
         """
-        samples = np.flatnonzero(weights)
         counts = np.diff(np.searchsorted(samples, starts))
         clients = np.flatnonzero(counts)
         counts = counts[clients]
         offsets = np.concatenate([[0], np.cumsum(counts)])
-        weights = weights[samples]
         totals = np.add.reduceat(weights, offsets[:-1])
         within = weights / np.repeat(totals, counts)
         return cls(number, clients, totals / totals.sum(), offsets, samples, within)
