@@ -11,6 +11,7 @@ from .learning.callbacks import ProgressBar as ProgressBar
 from .learning.callbacks import TensorBoardLog as TensorBoardLog
 from .learning.estimation import estimate as estimate
 from .learning.estimation import measure as measure
+from .learning.estimation import measure_heterogeneity as measure_heterogeneity
 from .learning.evaluation import evaluate as evaluate
 from .learning.federation import Client as Client
 from .learning.federation import Federation as Federation
@@ -42,6 +43,7 @@ from .ledger.arrivals import Window as Window
 from .ledger.conformance import check_arrivals as check_arrivals
 from .ledger.conformance import check_memory as check_memory
 from .ledger.conformance import check_strategy as check_strategy
+from .ledger.drawing import Drawing as Drawing
 from .ledger.holdings import Holdings as Holdings
 from .ledger.ledger import Ledger as Ledger
 from .ledger.memory import Fifo as Fifo

@@ -283,6 +283,35 @@ def test_a_broken_arrival_process_is_caught(broken, words):
         check_arrivals(broken)
 
 
+def leaving(gone):
+    @dataclass(frozen=True)
+    class Some:
+        def rounds(self, samples):
+            return np.ones(len(samples.position), int)
+
+        def largest_batch(self, count):
+            return count
+
+        def departures(self, samples):
+            return gone(samples)
+
+    return Some()
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        (leaving(lambda s: 2.0 + s.position), "whole numbers"),
+        (leaving(lambda s: 2 + np.arange(len(s.position))), "who else is there"),
+        (leaving(lambda s: 3 + 0 * s.position + len(s.position)), "who else|how many come after"),
+        (leaving(lambda s: 2 + s.position), "the same for all of its samples"),
+    ],
+)
+def test_broken_departures_are_caught(broken, words):
+    with pytest.raises((AssertionError, hw.InputError), match=words):
+        check_arrivals(broken)
+
+
 def strategy(weights):
     @dataclass(frozen=True)
     class Some:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import doctest
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import cvxpy as cp
 import numpy as np
@@ -20,6 +22,7 @@ from headwater.planner.remembered import (
     remembered_error,
     remembered_importance,
     remembered_samples,
+    remembered_share,
 )
 
 
@@ -76,6 +79,23 @@ def test_the_least_of_a_fine_grid():
     assert remembered_error(ours, [50, 200], [0.1, 0.3], 8, 0.4, [0.7, 0.3], [0, 3]) == (
         pytest.approx(q.min(), rel=1e-10)
     )
+
+
+@settings(max_examples=100, deadline=None)
+@given(problems(most=9), st.integers(0, 2**32))
+def test_the_share_with_the_least_q_is_that_of_a_grid(problem, seed):
+    samples, noise, horizon, rho, target, absence = problem
+    fresh = np.random.default_rng(seed).integers(0, 2, len(samples)).astype(bool)
+    assume(fresh.any() and not fresh.all())
+    found = remembered_share(samples, noise, fresh, horizon, rho, target, absence)
+    assert 0 <= found <= 1
+
+    def error(share):
+        old = np.where(fresh, 0, samples) / samples[~fresh].sum()
+        new = np.where(fresh, samples, 0) / samples[fresh].sum()
+        return remembered_error(share * old + (1 - share) * new, *problem)
+
+    assert error(found) <= min(error(s) for s in np.linspace(0, 1, 101)) * (1 + 1e-9)
 
 
 def test_clients_that_are_alike_can_stand_in_one_row():
@@ -207,6 +227,16 @@ def test_settings_that_cannot_be_used(words, given):
         hw.Remembered(**given)
 
 
+def test_the_share_of_a_federation():
+    rules = [hw.Once(), hw.Constant(4)], [hw.Keep(), hw.Fifo(4)]
+    holdings = hw.unroll([100, 400], *rules, rounds=100)
+    strategy = hw.Remembered(0.25, 0.1)
+    whole = hw.Ledger.weigh(holdings, strategy).historical_share
+    assert strategy.share(holdings) == pytest.approx(whole, rel=1e-12)
+    with pytest.raises(hw.InputError, match="both kinds"):
+        strategy.share(hw.unroll([5], hw.Once(), hw.Keep(), rounds=3))
+
+
 def test_what_must_be_known_before_weighing():
     holdings = hw.unroll([4, 4], hw.Once(), hw.Keep(), rounds=4)
     with pytest.raises(hw.InputError, match=r"give ρ"):
@@ -256,3 +286,10 @@ def test_online_comes_to_what_the_whole_run_says():
     online = hw.Ledger.weigh(holdings, hw.RememberedOnline(50, 0.1)).client_shares[-1]
     whole = hw.Ledger.weigh(holdings, hw.Remembered(50, 0.1)).importance
     np.testing.assert_allclose(online, whole, rtol=1e-10)
+
+
+def test_the_page_shows_what_comes_out():
+    page = Path(__file__).parents[2] / "docs" / "remembered.md"
+    found = doctest.testfile(str(page), module_relative=False)
+    assert found.attempted >= 6
+    assert found.failed == 0

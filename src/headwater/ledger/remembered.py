@@ -19,7 +19,7 @@ from headwater.ledger.holdings import Counts, Holdings
 from headwater.ledger.spells import Spells
 from headwater.ledger.strategies import Weights, spread
 from headwater.planner.checks import distribution
-from headwater.planner.remembered import remembered_importance
+from headwater.planner.remembered import remembered_importance, remembered_share
 from headwater.randomness import Floats
 
 
@@ -83,6 +83,26 @@ class Remembered:
         absence = terms.absence if self._differ else None
         return self._minimiser(
             holdings.collected, terms.noise(), absence, self.rounds(holdings.rounds)
+        )
+
+    def share(self, holdings: Holdings) -> float:
+        """Give the historical clients' share that has the least Q if groups count by samples.
+
+        That is the one number of the paper's tables, for ``Share(strategy.share(holdings))``;
+        :meth:`importance` chooses for every client by itself.
+        """
+        there = holdings.collected > 0
+        terms = ClientTerms(holdings)
+        absence = terms.absence if self._differ else np.zeros(holdings.clients)
+        assert self.heterogeneity is not None
+        return remembered_share(
+            holdings.collected[there],
+            terms.noise()[there],
+            ~holdings.historical[there],
+            self.rounds(holdings.rounds),
+            float(self.heterogeneity),
+            self._aim(there),
+            absence[there],
         )
 
     @property

@@ -7,6 +7,7 @@ from headwater.planner.remembered import (
     remembered_error,
     remembered_importance,
     remembered_samples,
+    remembered_share,
 )
 from headwater.planner.slack import exact_noise, ratio_at
 from headwater.planner.target import TargetOptimum, optimal_for_target
@@ -27,4 +28,5 @@ __all__ = [
     "remembered_error",
     "remembered_importance",
     "remembered_samples",
+    "remembered_share",
 ]

@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headwater.errors import InputError
-from headwater.planner.checks import Floats, counts, non_negatives, number
+from headwater.planner.checks import Floats, counts, mask, non_negatives, number
 
 
 def remembered_samples(samples: npt.ArrayLike, noise: npt.ArrayLike, horizon: float) -> Floats:
@@ -100,6 +100,52 @@ def remembered_importance(
     left = max(0.0, 1 - math.fsum(many * alpha)) + math.fsum(many * alpha * excess / divisor)
     level = left / math.fsum(many / divisor)
     return (between * alpha + level) / divisor
+
+
+def remembered_share(
+    samples: npt.ArrayLike,
+    noise: npt.ArrayLike,
+    fresh: npt.ArrayLike,
+    horizon: float,
+    heterogeneity: float = 0.0,
+    target: npt.ArrayLike | None = None,
+    absence: npt.ArrayLike | None = None,
+) -> float:
+    """Minimise Q over the one number that the paper's tables vary, p_hist.
+
+    Historical clients count s together and fresh ones 1 − s, within each group by samples. Along
+    that line Q is a parabola in s, whose least value within [0, 1] is closed as well.
+
+    Args:
+        samples: N_m, how many samples each client has.
+        noise: v_m, the noise of each client's round, as drawn.
+        fresh: True for each client that streams; there must be some of each kind.
+        horizon: τ, over how many rounds the model forgets.
+        heterogeneity: ρ, the variance between clients over that within; finite.
+        target: α_m; None: every client the same.
+        absence: g_m; None: all are always there.
+
+    Returns:
+        The share s of the historical clients.
+
+    Example:
+        >>> round(remembered_share([100, 400], [0.0, 0.2475], [False, True], horizon=25), 3)
+        0.554
+    """
+    counted = counts(samples)
+    streams = mask(fresh, counted.size)
+    if streams.all() or not streams.any():
+        raise InputError("fresh: a share needs clients of both kinds, historical and fresh")
+    old = np.where(streams, 0.0, counted) / counted[~streams].sum()
+    new = np.where(streams, counted, 0.0) / counted[streams].sum()
+    alpha = _target(target, np.ones(counted.size))
+    rho = number(heterogeneity, "heterogeneity")
+    away = 0.0 if absence is None else non_negatives(absence, counted.size, "absence") / horizon
+    curvature = 1 / remembered_samples(samples, noise, horizon) + rho * (1 + away)
+    # Q(new + s·(old − new)) is Σ curvature·p² − 2ρ·Σ α·p and what s does not change.
+    line = old - new
+    slope = rho * math.fsum(alpha * line) - math.fsum(curvature * new * line)
+    return min(1.0, max(0.0, slope / math.fsum(curvature * line * line)))
 
 
 def remembered_error(
