@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 
 import intakes
 import pytest
@@ -112,7 +113,7 @@ def test_kill_9_of_the_taking_process_neither_loses_nor_doubles(tmp_path, broker
 def test_a_message_committed_but_not_acknowledged_comes_once(tmp_path, broker):
     """The very moment: on disk, and the process is gone before the broker hears of it."""
     first = Taking(settings(tmp_path, broker))
-    first.stream._source._acknowledge = lambda batch: None  # dies before it can
+    first.stream._source._client.ack = lambda *_: None  # dies before it can
     with first as taking:
         subscribed(taking, broker)
         broker.publish([message(0)] * 3)  # equal messages are different messages
@@ -121,6 +122,25 @@ def test_a_message_committed_but_not_acknowledged_comes_once(tmp_path, broker):
         broker.publish([message(1)])
         taking.until(lambda intake: 1 in held(intake))
         assert held(taking.intake) == [0, 0, 0, 1]
+
+
+def test_messages_sent_again_while_they_wait_for_the_disk_come_once(tmp_path, broker):
+    """The connection is lost when messages are received but not yet safe: the broker repeats."""
+    go_on = threading.Event()
+    taking = Taking(settings(tmp_path, broker))
+    take = taking.stream._intake.take
+    taking.stream._intake.take = lambda *batch: go_on.wait(60) and take(*batch)
+    with taking:
+        subscribed(taking, broker)
+        broker.publish([message(k) for k in range(15)])
+        broker.wait_for("Sending PUBLISH to a (d0, q1, r0, m15")
+        broker.stop()
+        broker.start()
+        broker.wait_for("Sending PUBLISH to a (d1, q1, r0, m15")
+        broker.publish([message(15)])
+        go_on.set()
+        taking.until(lambda intake: 15 in held(intake))
+        assert held(taking.intake) == list(range(16))
 
 
 def test_malformed_and_huge_messages_do_no_harm(tmp_path, broker):

@@ -204,11 +204,14 @@ class Marks(dict):
     def number(self, name):
         return self.get(name, 0)
 
+    def set(self, name, value):
+        self[name] = value
+
 
 def replay(path, clock, marks, time_field=None, **how):
     source = CsvReplay(CsvSettings(kind="csv", path=path, **how), time_field, 2, clock)
     for delivery in source.deliveries(marks, clock):
-        marks.update(delivery.marks)
+        delivery.remember()
         yield round(clock.now - 100, 6), [row["a"] for row in delivery.messages]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from headwater.devices.mapping import Mapped, Message, Rows, SampleMapping
 from headwater.devices.memory import Batch, DurableMemory
 from headwater.devices.prequential import Prequential, Score
 from headwater.devices.rate import RecentRate
-from headwater.devices.state import Value
 from headwater.devices.waiting import WaitingSamples
 
 log = logging.getLogger(__name__)
@@ -48,8 +47,8 @@ class Intake:
         self.rate = RecentRate(time.monotonic())
         self._sparingly = Sparingly(log)
 
-    def take(self, messages: Sequence[Message], marks: Mapping[str, Value] | None = None) -> None:
-        """Take in messages, and remember how far their source has been read."""
+    def take(self, messages: Sequence[Message], remember: Callable[[], None] | None = None) -> None:
+        """Take in messages, and in the same transaction remember how far their source was read."""
         mapped = self.mapping.map(messages)
         with self.memory.database.transaction():
             whole = self._whole(mapped)
@@ -57,8 +56,8 @@ class Intake:
                 self._enter(_join(whole), self.round)
             self.refuse(mapped.wrong)
             self.memory.state.add("messages", len(messages))
-            for name, value in (marks or {}).items():
-                self.memory.state.set(name, value)
+            if remember is not None:
+                remember()
         # the rate is of what is safe, so it is counted after the transaction
         self.rate.add(sum(map(len, whole)), time.monotonic())
 

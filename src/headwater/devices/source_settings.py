@@ -146,7 +146,7 @@ class MqttSettings(_Table):
     password_file: Path | None = None
     client_id: str | None = None
     session_seconds: Annotated[int, Field(ge=0, lt=2**32)] = 7 * 24 * 3600
-    in_flight: Annotated[int, Field(ge=1, le=65_535)] = 1000
+    in_flight: Annotated[int, Field(ge=1, le=65_535)] = 100
     longest_wait: Annotated[float, Field(ge=1)] = 60.0
 
     @model_validator(mode="after")

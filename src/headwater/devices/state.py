@@ -8,10 +8,14 @@ Value = int | float | str
 
 
 class State:
-    """Values by name, written in the transaction of whatever they belong to."""
+    """Values by name, written in the transaction of whatever they belong to.
+
+    Attributes:
+        database: where they are.
+    """
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self.database = database
         with database.transaction() as connection:
             connection.execute(
                 "CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value) WITHOUT ROWID"
@@ -19,7 +23,7 @@ class State:
 
     def get(self, name: str) -> Value | None:
         """The value of a name, or None."""
-        rows = self._database.rows("SELECT value FROM state WHERE name = ?", name)
+        rows = self.database.rows("SELECT value FROM state WHERE name = ?", name)
         return rows[0][0] if rows else None
 
     def number(self, name: str) -> int:
@@ -28,13 +32,13 @@ class State:
 
     def set(self, name: str, value: Value) -> None:
         """Write a value."""
-        with self._database.transaction() as connection:
+        with self.database.transaction() as connection:
             connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (name, value))
 
     def add(self, name: str, amount: int | float) -> None:
         """Add to a number."""
         if amount:
-            with self._database.transaction() as connection:
+            with self.database.transaction() as connection:
                 connection.execute(
                     "INSERT INTO state VALUES (?1, ?2) "
                     "ON CONFLICT (name) DO UPDATE SET value = value + ?2",

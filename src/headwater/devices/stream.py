@@ -82,7 +82,7 @@ class Stream(threading.Thread):
         """Make a delivery safe, or let it go if the settings say so; False: stopped before."""
         while True:
             try:
-                self._intake.take(delivery.messages, delivery.marks)
+                self._intake.take(delivery.messages, delivery.remember)
             except DiskFullError:
                 self.waiting_for_disk = True
                 if self._drop:

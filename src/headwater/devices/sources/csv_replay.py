@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from headwater.devices.mapping import Record
 from headwater.devices.recording import csv_rows
@@ -42,7 +43,7 @@ class CsvReplay:
             late = self._clock() - start - seconds
             if due_rows and (late < 0 or len(due_rows) >= self._batch):
                 done += len(due_rows)
-                yield Delivery(due_rows, {_MARK: done})
+                yield Delivery(due_rows, partial(state.set, _MARK, done))
                 due_rows = []
             if late < 0 and stop.wait(-late):
                 return
@@ -50,7 +51,7 @@ class CsvReplay:
                 return
             due_rows.append(row)
         if due_rows:
-            yield Delivery(due_rows, {_MARK: done + len(due_rows)})
+            yield Delivery(due_rows, partial(state.set, _MARK, done + len(due_rows)))
 
     def _timed(self, first: int) -> Iterator[tuple[Record, float]]:
         """The rows from ``first`` on, with the seconds after the start at which they are due."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Iterator
+from functools import partial
 
 from headwater.devices.mapping import Message
 from headwater.devices.named import load
@@ -39,7 +40,7 @@ class FunctionSource:
         threading.Thread(target=self._pump, args=(inbox, arguments, stop), daemon=True).start()
         for batch in inbox.batches(self._batch, stop):
             done += len(batch)
-            yield Delivery(batch, {_MARK: done})
+            yield Delivery(batch, partial(state.set, _MARK, done))
 
     def _pump(
         self, inbox: Inbox[Message], arguments: tuple[int, ...], stop: threading.Event

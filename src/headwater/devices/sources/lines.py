@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 
 from headwater.devices.source_settings import LinesSettings
@@ -109,16 +110,18 @@ class JsonLines:
         """Lines from where reading had come to."""
         regular = not self._standard_input and stat.S_ISREG(self._path.stat().st_mode)
         if not regular:
-            yield from self._from_pipe(stop)
+            yield from self._from_pipe(state, stop)
             return
         place = _Place.stored(state.get(_MARK))
         while not stop.is_set():
-            yield from self._from_file(place, stop)
+            yield from self._from_file(place, state, stop)
             if not self._follow:
                 return
             place = None  # another file has taken the name: it is read from its beginning
 
-    def _from_file(self, place: _Place | None, stop: threading.Event) -> Iterator[Delivery]:
+    def _from_file(
+        self, place: _Place | None, state: State, stop: threading.Event
+    ) -> Iterator[Delivery]:
         """One file to its end; with ``follow`` until another has taken its name."""
         with self._path.open("rb", buffering=0) as file:
             number = file.fileno()
@@ -128,16 +131,16 @@ class JsonLines:
             while not stop.is_set():
                 chunk = file.read(_CHUNK)
                 if chunk:
-                    yield from self._deliver(cutter.feed(chunk), number)
+                    yield from self._deliver(cutter.feed(chunk), number, state)
                 elif not self._follow:
-                    yield from self._deliver(cutter.finish(), number)
+                    yield from self._deliver(cutter.finish(), number, state)
                     return
                 elif self._replaced(os.fstat(number), file.tell()):
                     return
                 else:
                     stop.wait(_PATIENCE)
 
-    def _from_pipe(self, stop: threading.Event) -> Iterator[Delivery]:
+    def _from_pipe(self, state: State, stop: threading.Event) -> Iterator[Delivery]:
         # opened for writing too, a named pipe does not end when its last writer leaves
         mine = not self._standard_input
         handle = os.open(self._path, os.O_RDWR) if mine else sys.stdin.fileno()
@@ -147,19 +150,26 @@ class JsonLines:
                 if not select.select([handle], [], [], _PATIENCE)[0]:
                     continue
                 chunk = os.read(handle, _CHUNK)
-                yield from self._deliver(cutter.feed(chunk) if chunk else cutter.finish(), None)
+                lines = cutter.feed(chunk) if chunk else cutter.finish()
+                yield from self._deliver(lines, None, state)
                 if not chunk:
                     return
         finally:
             if mine:
                 os.close(handle)
 
-    def _deliver(self, lines: list[tuple[bytes, int]], file: int | None) -> Iterator[Delivery]:
+    def _deliver(
+        self, lines: list[tuple[bytes, int]], file: int | None, state: State
+    ) -> Iterator[Delivery]:
         """Batches of lines; empty ones are no messages."""
         for first in range(0, len(lines), self._batch):
             part = lines[first : first + self._batch]
-            marks = {} if file is None else {_MARK: _Place.of(file, part[-1][1]).text()}
-            yield Delivery([line for line, _ in part if line.strip()], marks)
+            messages = [line for line, _ in part if line.strip()]
+            if file is None:
+                yield Delivery(messages)
+            else:
+                place = _Place.of(file, part[-1][1])
+                yield Delivery(messages, partial(state.set, _MARK, place.text()))
 
     def _replaced(self, status: os.stat_result, read: int) -> bool:
         """Has the file been rotated away or shortened?"""

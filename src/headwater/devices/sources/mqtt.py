@@ -1,9 +1,9 @@
-"""Messages from an MQTT broker, at least once and as good as exactly once.
+"""Messages from an MQTT broker: none lost, none doubled.
 
 A message is acknowledged after it is on disk, and the broker keeps the session while the node is
-away: nothing that the broker has accepted is lost. What was on disk when its acknowledgement got
-lost comes again; the broker marks it as a duplicate and gives it the same packet number, so it is
-recognised. The one case that doubles a message is a broker and a node that die in the same moment.
+away: nothing that the broker has accepted is lost. An acknowledgement may get lost, with the
+connection or with one of the two processes; then the broker sends the message again, and it is
+recognised (:mod:`headwater.devices.sources.recent`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ from __future__ import annotations
 import logging
 import ssl
 import threading
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from hashlib import blake2b
 
 from paho.mqtt.client import Client, MQTTMessage, MQTTv5
 from paho.mqtt.enums import CallbackAPIVersion
@@ -27,13 +25,13 @@ from headwater.devices.logs import Sparingly
 from headwater.devices.settings import Limits
 from headwater.devices.source_settings import MqttSettings
 from headwater.devices.sources.inbox import Inbox
+from headwater.devices.sources.recent import RecentMessages, digest_of
 from headwater.devices.sources.source import Delivery
 from headwater.devices.state import State
 from headwater.errors import InputError
 
 log = logging.getLogger(__name__)
 
-_MARK = "mqtt unacknowledged"
 _QOS = 1
 _TOPIC = 1024  # bytes that a packet may have besides its message
 
@@ -44,7 +42,7 @@ class _Received:
 
     payload: bytes
     number: int
-    digest: str
+    digest: int
 
 
 class MqttSource:
@@ -54,23 +52,22 @@ class MqttSource:
         self._settings, self._limits = settings, limits
         # room for what may be in flight; more can only be QoS 0, which may be lost
         self._inbox: Inbox[_Received] = Inbox(settings.in_flight + limits.batch)
-        self._known: deque[str] = deque(maxlen=2 * settings.in_flight)
+        self._recent = RecentMessages(settings.in_flight)
+        self._stop = threading.Event()
         self._sparingly = Sparingly(log)
         self._client = self._make(settings.client_id or client)
 
     def deliveries(self, state: State, stop: threading.Event) -> Iterator[Delivery]:
         """Batches of messages; each is acknowledged when it is safe."""
-        self._known.extend(str(state.get(_MARK) or "").split())
-        unsent: list[str] = []  # digests of safe messages whose acknowledgement may not be out yet
+        self._stop = stop
+        self._recent.load(state.database)
         self._connect()
         try:
             for batch in self._inbox.batches(self._limits.batch, stop):
-                if not self._client.want_write():
-                    unsent = []
-                unsent += [received.digest for received in batch]
-                marks = {_MARK: " ".join(unsent)}
+                digests = [received.digest for received in batch]
+                remember = partial(self._recent.write, state.database, digests)
                 safe = partial(self._acknowledge, batch)
-                yield Delivery([received.payload for received in batch], marks, safe)
+                yield Delivery([received.payload for received in batch], remember, safe)
         finally:
             self._client.disconnect()
             self._client.loop_stop()
@@ -106,17 +103,28 @@ class MqttSource:
         self._client.loop_start()
 
     def _acknowledge(self, batch: list[_Received]) -> None:
+        self._recent.settle([received.digest for received in batch])
         for received in batch:
-            self._known.append(received.digest)
             self._client.ack(received.number, _QOS)
 
     def _on_message(self, client: Client, _: object, message: MQTTMessage) -> None:
-        identity = b"%d %s %s" % (message.mid, message.topic.encode(), message.payload)
-        digest = blake2b(identity, digest_size=8).hexdigest()
-        if message.dup and digest in self._known:
-            client.ack(message.mid, _QOS)
-        elif not self._inbox.offer(_Received(bytes(message.payload), message.mid, digest)):
-            self._sparingly.warning("message lost: it came too fast without QoS 1", 1)
+        payload = bytes(message.payload)
+        digest = digest_of(message.mid, message.topic, payload)
+        if not self._recent.is_new(digest, message.dup):
+            # one that is still on its way to the disk is acknowledged when it gets there
+            if self._recent.is_safe(digest):
+                client.ack(message.mid, _QOS)
+        elif not self._put(_Received(payload, message.mid, digest), message.qos):
+            self._recent.forget(digest)
+
+    def _put(self, received: _Received, qos: int) -> bool:
+        """Hand a message over; one that the broker will not repeat may be lost."""
+        if qos > 0:
+            return self._inbox.put(received, self._stop)
+        there_is_room = self._inbox.offer(received)
+        if not there_is_room:
+            self._sparingly.warning("messages lost: without QoS 1 they came too fast", 1)
+        return there_is_room
 
     def _on_connect(
         self, client: Client, _: object, flags: object, reason: ReasonCode, __: object

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from headwater.devices.mapping import Message
@@ -15,7 +15,7 @@ from headwater.devices.source_settings import (
     MqttSettings,
     PythonSettings,
 )
-from headwater.devices.state import State, Value
+from headwater.devices.state import State
 from headwater.errors import InputError
 
 
@@ -29,12 +29,12 @@ class Delivery:
 
     Attributes:
         messages: at most the batch of ``[limits]``.
-        marks: how far the source has been read with them; stored in their transaction.
+        remember: called in their transaction; writes down how far the source has been read.
         safe: called when they are on disk.
     """
 
     messages: Sequence[Message]
-    marks: Mapping[str, Value] = field(default_factory=dict)
+    remember: Callable[[], None] = _nothing
     safe: Callable[[], None] = _nothing
 
 
