@@ -185,7 +185,7 @@ def test_a_sample_without_label_and_id_cannot_wait(intake):
 
 
 def test_thousands_of_malformed_messages_are_counted_and_forgotten(intake, caplog):
-    junk = [b"{", message(a=1), b"\x00" * 3000, message(id="\ud800", a=1, b=2, c=3, label=9)]
+    junk = [b"{", message(a=1), b"\x00" * 3000, message(id="x", a=1, b=2, c=3, label=9)]
     for _ in range(20):
         intake.take(junk * 75)
     assert intake.memory.state.number("malformed") == 6000
@@ -196,5 +196,5 @@ def test_thousands_of_malformed_messages_are_counted_and_forgotten(intake, caplo
     assert letters[-1][0] == "label 9 above 2"
     told = [record for record in caplog.records if record.message == "malformed message"]
     assert 1 <= len(told) <= 3  # one in ten seconds, not one for each
-    intake.take([message(id="\ud800", a=1, b=2, c=3, label=1)])
+    intake.take([{"id": "\ud800", "a": 1, "b": 2, "c": 3, "label": 1}])  # half a surrogate pair
     assert held(intake) == [1]

