@@ -14,7 +14,8 @@ from headwater.experiments.paper.ratios import Ratios
 from headwater.ledger.holdings import Holdings
 from headwater.ledger.ledger import Ledger
 from headwater.ledger.optimal import Optimal
-from headwater.ledger.registry import REGISTRY, label
+from headwater.ledger.registry import label
+from headwater.ledger.remembered import Remembered
 from headwater.ledger.strategies import Share, Strategy, Uniform
 from headwater.randomness import Floats
 
@@ -39,13 +40,13 @@ class Definition:
 def definitions(dataset: str, historical: float) -> dict[str, Definition]:
     """All lines that can be trained, by name, in the order in which they are trained.
 
-    >>> list(definitions("cifar10", 0.2))[:2]
-    ['Uniform', 'Ours']
+    >>> list(definitions("cifar10", 0.2))[:4]
+    ['Uniform', 'Ours', 'Remembered', 'Historical']
     """
     found = {
         "Uniform": Definition("all samples alike", lambda _: Uniform()),
         "Ours": _optimal("the paper's bound, its estimate", "estimated"),
-        **_remembered(),
+        "Remembered": Definition("what the model can remember", lambda _: Remembered()),
         "Historical": _fixed(1.0),
         "Fresh": _fixed(0.0),
         **{f"Share {share:g}": _fixed(share) for share in (0.5, 0.8, 0.2)},
@@ -59,14 +60,6 @@ def definitions(dataset: str, historical: float) -> dict[str, Definition]:
         about = f"the paper's bound, its printed c2/c1 = {given:g}"
         found["Printed ratio"] = Definition(about, lambda _: optimal(given), usual=False)
     return found
-
-
-def _remembered() -> dict[str, Definition]:
-    """The rule that weighs what a model can remember, where the ledger has it."""
-    if "remembered" not in REGISTRY:
-        return {}
-    make = REGISTRY["remembered"].make
-    return {"Remembered": Definition("what the model can remember", lambda _: make())}
 
 
 def _fixed(share: float) -> Definition:
@@ -101,7 +94,8 @@ def entrant(strategy: Strategy, about: str, holdings: Holdings) -> Entrant:
         if np.allclose(importance, same, rtol=1e-6, atol=1e-9):
             strategy, importance = Share(share), same
             break
-    return Entrant(label(strategy), strategy, about, _name(importance))
+    name = "remembered" if isinstance(strategy, Remembered) else label(strategy)
+    return Entrant(name, strategy, about, _name(importance))
 
 
 def _name(importance: Floats) -> str:
