@@ -12,6 +12,7 @@ from .learning.callbacks import TensorBoardLog as TensorBoardLog
 from .learning.estimation import estimate as estimate
 from .learning.estimation import measure as measure
 from .learning.estimation import measure_heterogeneity as measure_heterogeneity
+from .learning.estimation.horizon import measure_horizon as measure_horizon
 from .learning.evaluation import evaluate as evaluate
 from .learning.federation import Client as Client
 from .learning.federation import Federation as Federation

@@ -109,8 +109,10 @@ class TestAnswer:
         found = answer(plan, "fleet.csv", "--ratio", "0.15", "--what-if", "capacity=2x")
         assert found["rows"][0]["strategy"] == "optimal"
         assert found["rows"][0]["historical_share"] == pytest.approx(0.4522, abs=5e-5)
-        assert [row["order"] for row in found["rows"]] == [1, 2, 3, 4, 5, 6]
+        assert [row["order"] for row in found["rows"]] == [1, 2, 3, 4, 5, 6, 7]
         assert found["ratio"] == {"value": 0.15, "source": "given"}
+        remembered = next(r for r in found["rows"] if r["strategy"] == "remembered")
+        assert found["remembered"] == {"horizon": 25, "heterogeneity": 0}
         assert found["clients"][0] == {
             "client": "server",
             "kind": "",
@@ -120,6 +122,7 @@ class TestAnswer:
             "fresh": False,
             "share": found["rows"][0]["historical_share"],
             "share_of_each": pytest.approx(found["rows"][0]["historical_share"] / 25),
+            "remembered_share": pytest.approx(remembered["historical_share"]),
         }
         assert found["historical_suffices_up_to"] == pytest.approx((0.2 / 25) ** 0.5)
         assert "45.2 %" in found["recommendation"]
@@ -179,6 +182,20 @@ class TestAnswer:
         out = " ".join(plan("fleet.csv", "--local-steps", "5", "--batch-size", "4")[1].split())
         assert "A round draws 5 steps of 4 samples from a memory" in out
         assert "A round draws" not in plan("fleet.csv")[1]
+
+    def test_horizon_and_heterogeneity_move_what_is_remembered(self, plan):
+        """Forever: all samples alike. Not at all: by a round's. Very different clients: alike."""
+
+        def share(*options):
+            rows = answer(plan, "fleet.csv", *options)["rows"]
+            return {row["strategy"]: row["historical_share"] for row in rows}["remembered"]
+
+        assert share("--horizon", "100000000") == pytest.approx(0.2, abs=1e-4)
+        assert share("--horizon", "1") == pytest.approx(400 / (400 + 16), abs=0.01)
+        assert share("--horizon", "0.25") == pytest.approx(share("--horizon", "25"))
+        assert share("--heterogeneity", "1e6") == pytest.approx(0.5, abs=1e-4)
+        out = " ".join(plan("fleet.csv", "--heterogeneity", "0.1")[1].split())
+        assert "as Remembered(horizon=0.25, heterogeneity=0.1) does." in out
 
     def test_what_ifs_count_what_is_drawn(self, plan):
         """With batches of four it no longer matters how many samples a sensor can keep."""
@@ -341,6 +358,10 @@ MISTAKES = [
     (["fleet.csv", "--bound", "loose"], "bound: 'paper' or 'sharp'; got 'loose'"),
     (["fleet.csv", "--rounds", "0"], "--rounds is 0; it must be from 1 to 1073741823"),
     (["fleet.csv", "--rounds", "1000000000000"], "--rounds is 1000000000000; it must be from 1"),
+    (["fleet.csv", "--horizon", "long"], "--horizon is 'long'; it must be a fraction of the run"),
+    (["fleet.csv", "--horizon", "2.5"], "horizon): a fraction of the run above 0 and up to 1.0"),
+    (["fleet.csv", "--heterogeneity", "-1"], "--heterogeneity is -1; it must be zero or more"),
+    (["fleet.csv", "--heterogeneity", "much"], "--heterogeneity is 'much'; it must be a number"),
     (["fleet.csv", "--local-steps", "0"], "--local-steps is 0; it must be at least 1"),
     (["fleet.csv", "--batch-size", "-1"], "--batch-size is -1; it must be at least 1, or 0"),
     (["fleet.csv", "--historical", "0.2"], "--historical is for tasks"),
@@ -409,6 +430,7 @@ def test_help_teaches_the_file_and_the_grammar(plan):
         "sensor,800,yes,8,16,1000",
         "leave=server",
         "rate=2x,capacity=2x",
+        "share-X: historical clients count X together",
     ):
         assert words in out
 

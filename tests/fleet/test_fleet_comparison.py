@@ -17,9 +17,10 @@ from headwater import (
     optimal_importance,
 )
 from headwater.fleet import Device, Fleet, Outlook, compare
-from headwater.fleet.recommendation import recommend
+from headwater.fleet.recommendation import recommend, remember
 from headwater.ledger.client_terms import ClientTerms
 from headwater.ledger.drawing import Drawing
+from headwater.planner import remembered_error
 
 FLEET = [
     Device("server", 500, False),
@@ -76,6 +77,7 @@ STRATEGIES = {
     "memory": hw.ByMemory(),
     "optimal": Optimal(0.3),
     "sharp": Optimal(0.3, bound="sharp"),
+    "remembered": hw.Remembered(heterogeneity=0.0),
 }
 
 
@@ -109,6 +111,38 @@ def test_a_group_is_as_many_clients():
         )
     parts = np.add.reduceat(apart.best.importance, [0, 1, 4, 8])
     np.testing.assert_allclose(grouped.best.importance, parts, rtol=1e-10)
+
+
+@pytest.mark.parametrize("heterogeneity", [0.0, 0.02, 3.0])
+@pytest.mark.parametrize("horizon", [0.25, 7, 1.0])
+@pytest.mark.parametrize("drawing", [None, Drawing(2, 5)])
+def test_rows_are_remembered_as_their_clients_are(heterogeneity, horizon, drawing):
+    strategy = hw.Remembered(horizon, heterogeneity)
+    found = compare(outlook(drawing=drawing), 0.3, remembered=strategy)
+    run = ledger(strategy, drawing=drawing)
+    repeat = found.outlook.count.astype(int)
+    each = np.repeat(found["remembered"].importance / repeat, repeat)
+    np.testing.assert_allclose(each, run.importance, rtol=1e-9)
+    terms = ClientTerms(run.holdings)
+    for p in found.prospects:
+        each = np.repeat(p.importance / repeat, repeat)
+        by_client = remembered_error(
+            each,
+            run.holdings.collected,
+            terms.noise(),
+            strategy.rounds(ROUNDS),
+            heterogeneity,
+            absence=terms.absence,
+        )
+        assert p.remembered_error == pytest.approx(by_client, rel=1e-9)
+    least = min(p.remembered_error for p in found.prospects)
+    assert found["remembered"].remembered_error == pytest.approx(least, rel=1e-12)
+
+
+def test_the_other_rule_in_words():
+    words = remember(compare(outlook(), 0.3, remembered=hw.Remembered(40, 0.02)))
+    assert "(40 of 100 rounds, clients differ by 0.02)" in words
+    assert "as Remembered(horizon=40, heterogeneity=0.02) does." in words
 
 
 def test_a_hundred_million_clients_cost_what_two_rows_do():

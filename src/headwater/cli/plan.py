@@ -13,18 +13,30 @@ from rich.console import Console
 from rich.progress import Progress
 
 from headwater.cli.main import app
-from headwater.cli.plan_subject import Length, Subject, from_file, from_task, is_file
+from headwater.cli.plan_subject import (
+    Length,
+    Subject,
+    from_file,
+    from_task,
+    is_file,
+    parse_horizon,
+)
 from headwater.errors import InputError
 from headwater.fleet import Comparison, Outcome, Scenario, compare, what_if
 from headwater.fleet.comparison import as_bound
 from headwater.fleet.fleet_file import Watch
+from headwater.ledger.registry import REGISTRY
+from headwater.ledger.remembered import Remembered
 from headwater.report.plan_answer import Answer
 
 _LARGE_FILE = 4_000_000
 """Bytes from which on reading a fleet file takes long enough for a progress bar."""
 
 
-@app.command()
+_STRATEGIES = "\n\n".join(f"{entry.usage}: {entry.about}" for entry in REGISTRY.values())
+
+
+@app.command(epilog=f"Strategies, here and in headwater run:\n\n{_STRATEGIES}")
 def plan(
     fleet: Annotated[
         str, typer.Argument(help="A fleet file, .csv or .toml; or a task: synthetic, …")
@@ -49,6 +61,14 @@ def plan(
     bound: Annotated[
         str, typer.Option(help="'paper', or 'sharp', which knows of rates and memories.")
     ] = "paper",
+    horizon: Annotated[
+        str,
+        typer.Option(help="How long a model remembers: 0.25 (of the run), or 40 (rounds)."),
+    ] = "0.25",
+    heterogeneity: Annotated[
+        str | None,
+        typer.Option(help="How much clients differ, from 0. Default: 0; a task's is measured."),
+    ] = None,
     what_ifs: Annotated[
         list[str] | None,
         typer.Option("--what-if", help="A change, see above; give it as often as you like."),
@@ -89,6 +109,10 @@ def plan(
     with the paper's value for images, 0.15 at 25 fresh clients; the ratio
     falls with the root of their number.
 
+    The line 'remembered' is a rule without c2/c1: clients count by the
+    samples that a model remembers of them. --horizon says for how long it
+    does, --heterogeneity how much clients differ.
+
     What-ifs, by the sharper bound, which knows of rates and memories:
 
       capacity=2x, rate=0.5x    every fresh client
@@ -113,7 +137,8 @@ def plan(
     else:
         subject = from_task(fleet, historical, length, seed, data_dir)
     found = subject.ratio(ratio)
-    comparison = compare(subject.outlook, found.value, as_bound(bound))
+    remembered = Remembered(parse_horizon(horizon), subject.heterogeneity(heterogeneity))
+    comparison = compare(subject.outlook, found.value, as_bound(bound), remembered)
     outcomes = _judged(subject, scenarios, found.value)
     notes = [*subject.notes]
     answer = Answer(

@@ -45,6 +45,7 @@ class Subject:
         outlook: its clients after the run's rounds.
         fleet: its clients as rows that can be changed; asked for by what-ifs only.
         ratio: how to get c2/c1 from what the user wrote.
+        heterogeneity: how to get ρ from what the user wrote.
         notes: what is to be known about the clients beside that.
     """
 
@@ -52,6 +53,7 @@ class Subject:
     outlook: Outlook
     fleet: Callable[[], Fleet]
     ratio: Callable[[str | None], Ratio]
+    heterogeneity: Callable[[str | None], float]
     notes: list[str] = field(default_factory=list)
 
 
@@ -96,6 +98,7 @@ def from_file(name: str, length: Length, watch: Watch) -> Subject:
         outlook=outlook,
         fleet=lambda: fleet,
         ratio=lambda text: _given(text, outlook.fresh_clients),
+        heterogeneity=lambda text: _number("0" if text is None else text, "--heterogeneity"),
         notes=_notes(fleet, outlook),
     )
 
@@ -128,21 +131,21 @@ def _rows(fleet: Fleet, which: Flags) -> str:
 
 def _given(text: str | None, fresh: float) -> Ratio:
     if text is not None:
-        return Ratio(_number(text, "a fleet file has no model to estimate it from"), "given")
+        model = "a fleet file has no model to estimate it from"
+        return Ratio(_number(text, "--ratio", model), "given")
     value = ratio_at(PAPER_RATIO, PAPER_STREAMS, fresh)
     words = f"the paper's for images, at {fresh:,.0f} fresh clients; --ratio sets yours"
     return Ratio(value, words)
 
 
-def _number(text: str, otherwise: str) -> float:
+def _number(text: str, option: str, otherwise: str = "") -> float:
     try:
         value = float(text)
     except ValueError:
-        raise InputError(
-            f"--ratio is {text!r}; it must be a number, zero or more ({otherwise})"
-        ) from None
+        hint = f" ({otherwise})" if otherwise else ""
+        raise InputError(f"{option} is {text!r}; it must be a number, zero or more{hint}") from None
     if not 0 <= value < math.inf:
-        raise InputError(f"--ratio is {text}; it must be zero or more, and finite")
+        raise InputError(f"{option} is {text}; it must be zero or more, and finite")
     return value
 
 
@@ -171,14 +174,42 @@ def from_task(
     def ratio(text: str | None) -> Ratio:
         if text in (None, "estimate", "measure"):
             return _estimated(chosen.model(seed), data, rounds, seed, measured=text == "measure")
-        return Ratio(_number(text or "", "or 'estimate', or 'measure'"), "given")
+        return Ratio(_number(text or "", "--ratio", "or 'estimate', or 'measure'"), "given")
+
+    def heterogeneity(text: str | None) -> float:
+        if text in (None, "measure"):
+            return _differ(chosen.model(seed), data, rounds, seed)
+        return _number(text or "", "--heterogeneity", "or 'measure'")
 
     return Subject(
         name=f"{name}, {100 * part:g} % historical",
         outlook=Outlook.of_holdings(holdings),
         fleet=lambda: Fleet.of_clients(data.train.counts, data.arrivals, data.memory),
         ratio=ratio,
+        heterogeneity=heterogeneity,
     )
+
+
+def _differ(model: nn.Module, data: Federation, rounds: int, seed: int) -> float:
+    """ρ, measured at the initial model."""
+    from headwater.learning.estimation.heterogeneity import measure_heterogeneity
+
+    return measure_heterogeneity(model, data, seed=seed, rounds=rounds).ratio.value
+
+
+def parse_horizon(text: str) -> float:
+    """A fraction of the run, or a whole number of rounds.
+
+    >>> parse_horizon("0.25"), parse_horizon("40"), parse_horizon("1")
+    (0.25, 40, 1)
+    """
+    try:
+        return int(text) if text.strip().isdigit() else float(text)
+    except ValueError:
+        raise InputError(
+            f"--horizon is {text!r}; it must be a fraction of the run up to 1.0, or a whole number "
+            "of rounds"
+        ) from None
 
 
 def _estimated(

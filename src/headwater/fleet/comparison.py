@@ -8,7 +8,7 @@ grows with the rows and not with the clients.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Literal
 
@@ -16,8 +16,10 @@ import numpy as np
 
 from headwater.errors import InputError
 from headwater.fleet.outlook import Outlook
+from headwater.fleet.remembering import Remembering
 from headwater.ledger.optimal import Optimal
-from headwater.ledger.registry import REGISTRY, Entry
+from headwater.ledger.registry import REGISTRY
+from headwater.ledger.remembered import Remembered
 from headwater.ledger.strategies import ByMemory, Fresh, Historical, Strategy, Uniform
 from headwater.planner import Constants, bound_terms, effective_samples, exact_noise, minimise
 from headwater.randomness import Floats
@@ -40,6 +42,7 @@ class Prospect:
         effective_samples: N_eff.
         noise: the bound's cost of rounds that differ, over c1.
         few_samples: the bound's cost of few effective samples and of discrepancy, over c1.
+        remembered_error: Q, what :class:`headwater.Remembered` minimises, in units of σ0²/(2λ).
     """
 
     strategy: str
@@ -48,6 +51,7 @@ class Prospect:
     effective_samples: float
     noise: float
     few_samples: float
+    remembered_error: float
 
     @property
     def total(self) -> float:
@@ -63,12 +67,14 @@ class Comparison:
         outlook: the fleet that they are compared for.
         ratio: c2/c1 as the paper defines it.
         bound: whose noise counts.
+        remembered: what a model that forgets can remember, for the rule beside the bound's.
         prospects: what each strategy is predicted to cost.
     """
 
     outlook: Outlook
     ratio: float
     bound: Bound
+    remembered: Remembering
     prospects: Sequence[Prospect]
 
     def __getitem__(self, strategy: str) -> Prospect:
@@ -121,26 +127,35 @@ def row_noise(outlook: Outlook, bound: Bound, fresh_clients: float | None = None
     return exact_noise(outlook.terms.noise / outlook.count, known)
 
 
-def compare(outlook: Outlook, ratio: float, bound: Bound = "paper") -> Comparison:
+def compare(
+    outlook: Outlook,
+    ratio: float,
+    bound: Bound = "paper",
+    remembered: Remembered | None = None,
+) -> Comparison:
     """Put the strategies that this fleet allows in the order that a bound predicts.
 
     Args:
         outlook: the fleet.
         ratio: c2/c1 as the paper defines it.
         bound: whose noise counts, the paper's or the sharper one.
+        remembered: horizon and heterogeneity; None: a quarter of the run, and clients alike.
 
     >>> from headwater.fleet import Device, Fleet
     >>> old = Device("old", 400, False, count=25)
     >>> fleet = Fleet.of([old, Device("new", 1600, True, 16, 16, count=25)])
     >>> comparison = compare(Outlook.of(fleet, rounds=100), ratio=0.15)
     >>> [(p.strategy, round(p.historical, 4), round(p.total, 4)) for p in comparison.prospects[:3]]
-    [('optimal', 0.4522, 0.2869), ('sharp', 0.2106, 0.3079), ('uniform', 0.2, 0.31)]
+    [('optimal', 0.4522, 0.2869), ('remembered', 0.5536, 0.2895), ('sharp', 0.2106, 0.3079)]
     """
     best = OPTIMUM[as_bound(bound)]
+    remembered = remembered or Remembered(heterogeneity=0.0)
+    strategies = _strategies(ratio, remembered)
     # The optimum comes first, so that among strategies that cost the same it is shown first.
-    entries = sorted(REGISTRY.values(), key=lambda entry: entry.name != best)
-    found = [_prospect(outlook, entry, ratio, bound) for entry in entries]
-    return Comparison(outlook, ratio, bound, _in_order([p for p in found if p is not None]))
+    names = sorted(strategies, key=lambda name: name != best)
+    found = Comparison(outlook, ratio, bound, Remembering(remembered, outlook), ())
+    prospects = [_prospect(found, name, strategies[name]) for name in names]
+    return replace(found, prospects=_in_order([p for p in prospects if p is not None]))
 
 
 @singledispatch
@@ -177,27 +192,43 @@ def _(_strategy: Fresh, outlook: Outlook) -> Floats | None:
     return _shares(outlook.row_samples * outlook.fresh)
 
 
+@row_importance.register
+def _(strategy: Remembered, outlook: Outlook) -> Floats | None:
+    return Remembering(strategy, outlook).importance
+
+
 def _shares(weight: Floats) -> Floats | None:
     total = float(weight.sum())
     return weight / total if total else None
 
 
-def _prospect(outlook: Outlook, entry: Entry, ratio: float, bound: Bound) -> Prospect | None:
-    if entry.required:  # share-0.5 and the like: a number that nobody gave
-        return None
-    strategy = entry.make(ratio) if entry.number == "ratio" else entry.make()
+def _strategies(ratio: float, remembered: Remembered) -> dict[str, Strategy]:
+    """All strategies that have a name and do not need a number that nobody gave, as share-0.5."""
+    found: dict[str, Strategy] = {}
+    for name, entry in REGISTRY.items():
+        if entry.kind is Remembered:
+            found[name] = remembered
+        elif not entry.required:
+            found[name] = entry.make(ratio if entry.number == "ratio" else None)
+    return found
+
+
+def _prospect(compared: Comparison, name: str, strategy: Strategy) -> Prospect | None:
+    outlook = compared.outlook
     importance = row_importance(strategy, outlook)
     if importance is None:
         return None
     prices = Constants(c0=0.0, c1=1.0, few_samples=1.0, discrepancy=0.0)
-    terms = bound_terms(importance, outlook.row_drawable, row_noise(outlook, bound), prices)
+    noise = row_noise(outlook, compared.bound)
+    terms = bound_terms(importance, outlook.row_drawable, noise, prices)
     return Prospect(
-        strategy=entry.name,
+        strategy=name,
         importance=importance,
         historical=float(importance[~outlook.fresh].sum()),
         effective_samples=effective_samples(importance, outlook.row_drawable),
         noise=terms.noise,
-        few_samples=ratio * terms.few_samples,
+        few_samples=compared.ratio * terms.few_samples,
+        remembered_error=compared.remembered.error(importance),
     )
 
 

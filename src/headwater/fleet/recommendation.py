@@ -35,6 +35,19 @@ def recommend(comparison: Comparison) -> str:
     return f"{give} and {rest}, as {call(comparison)} does{_gain(comparison)}."
 
 
+def remember(comparison: Comparison) -> str:
+    """Say what the other rule would do, and what it takes for granted."""
+    seen = comparison.remembered
+    found = comparison["remembered"]
+    rounds = f"{seen.horizon:.3g} of {comparison.outlook.rounds:,} rounds"
+    settings = f"horizon={seen.strategy.horizon:g}, heterogeneity={seen.heterogeneity:.3g}"
+    return (
+        f"By what a model remembers ({rounds}, clients differ by {seen.heterogeneity:.3g}) the "
+        f"historical clients would get {100 * found.historical:.1f} %, as "
+        f"Remembered({settings}) does."
+    )
+
+
 def call(comparison: Comparison) -> str:
     """The recommended strategy as it is written in Python."""
     if comparison.ratio == math.inf:

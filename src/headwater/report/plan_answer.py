@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from headwater.fleet import Comparison, Outcome
-from headwater.fleet.recommendation import recommend
+from headwater.fleet.recommendation import recommend, remember
 from headwater.report.plan_json import Json, plan_json
 from headwater.report.plan_tables import LONGEST, client_table, strategy_table, what_if_table
 from headwater.report.visible import visible
@@ -75,6 +75,7 @@ class Answer:
         if comparison.historical_suffices is not None:
             limit = f"Up to c2/c1 = {comparison.historical_suffices:.3g}"
             console.print(f"{limit} the historical clients alone would be best.")
+        console.print(remember(comparison), markup=False)
         console.print()
         console.print(client_table(comparison, console.width))
         if len(comparison.outlook.names) > LONGEST:

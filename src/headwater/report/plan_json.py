@@ -26,6 +26,10 @@ def plan_json(
         "bound": comparison.bound,
         "rows": _rows(comparison),
         "recommendation": recommend(comparison),
+        "remembered": {
+            "horizon": comparison.remembered.horizon,
+            "heterogeneity": comparison.remembered.heterogeneity,
+        },
         "historical_suffices_up_to": comparison.historical_suffices,
         "clients": _clients(comparison),
         "what_if": [_outcome(outcome) for outcome in outcomes],
@@ -44,6 +48,7 @@ def _rows(comparison: Comparison) -> Sequence[Json]:
             "noise": p.noise,
             "few_samples": p.few_samples,
             "bound": p.total,
+            "remembered_error": p.remembered_error,
         }
         for place, p in enumerate(comparison.prospects, 1)
     ]
@@ -62,6 +67,7 @@ def _clients(comparison: Comparison) -> Sequence[Json]:
         "fresh": o.fresh.tolist(),
         "share": share.tolist(),
         "share_of_each": (share / o.count).tolist(),
+        "remembered_share": comparison["remembered"].importance.tolist(),
     }
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 

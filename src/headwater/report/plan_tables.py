@@ -32,12 +32,14 @@ def strategy_table(comparison: Comparison, width: int) -> Table:
     table = _Sheet(
         f"Predicted order, by the {whose} bound",
         "Strategy",
-        ("Historical\nshare", "N_eff", "Noise", "Few\nsamples", "Bound\nψ/c1"),
-        spare=("N_eff",),
+        ("Historical\nshare", "N_eff", "Noise", "Few\nsamples", "Bound\nψ/c1", "Error\nQ"),
+        spare=("N_eff", "Error\nQ"),
     )
+    least = min(p.remembered_error for p in comparison.prospects)
     for place, p in enumerate(comparison.prospects, 1):
         terms = [f"{value:.{digits}f}" for value in (p.noise, p.few_samples, p.total)]
-        numbers = [_percent(p.historical), _count(p.effective_samples), *terms]
+        error = f"× {p.remembered_error / least:.2f}"
+        numbers = [_percent(p.historical), _count(p.effective_samples), *terms, error]
         style = "bold green" if p is comparison.best else ""
         table.add(f"{place}  {p.strategy}", numbers, style)
     return table.fitting(width)
@@ -59,6 +61,7 @@ def client_table(comparison: Comparison, width: int) -> Table:
             "Share\ntogether",
             "Share\nof each",
             "A sample\ncounts",
+            "Remem-\nbered",
         ),
         spare=("Share\nof each", "Samples\neach", "Clients"),
     )
@@ -137,6 +140,7 @@ def _client_cells(comparison: Comparison, group: _Group) -> list[str]:
         _percent(share),
         f"{100 * share / clients:.3g} %",
         f"× {share * outlook.total / samples:.3g}",
+        _percent(_total(comparison["remembered"].importance[rows])),
     ]
 
 
