@@ -33,7 +33,9 @@ _LARGE_FILE = 4_000_000
 """Bytes from which on reading a fleet file takes long enough for a progress bar."""
 
 
-_STRATEGIES = "\n\n".join(f"{entry.usage}: {entry.about}" for entry in REGISTRY.values())
+_STRATEGIES = "\n\n".join(
+    f"{entry.name}{'-X' if entry.number else ''}: {entry.about}" for entry in REGISTRY.values()
+)
 
 
 @app.command(epilog=f"Strategies, here and in headwater run:\n\n{_STRATEGIES}")
