@@ -19,7 +19,7 @@ from headwater.fleet.outlook import Outlook
 from headwater.fleet.remembering import Remembering
 from headwater.ledger.optimal import Optimal
 from headwater.ledger.registry import REGISTRY
-from headwater.ledger.remembered import Remembered
+from headwater.ledger.remembered import Remembered, RememberedOnline
 from headwater.ledger.strategies import ByMemory, Fresh, Historical, Strategy, Uniform
 from headwater.planner import Constants, bound_terms, effective_samples, exact_noise, minimise
 from headwater.randomness import Floats
@@ -195,6 +195,11 @@ def _(_strategy: Fresh, outlook: Outlook) -> Floats | None:
 @row_importance.register
 def _(strategy: Remembered, outlook: Outlook) -> Floats | None:
     return Remembering(strategy, outlook).importance
+
+
+@row_importance.register
+def _(_strategy: RememberedOnline, _outlook: Outlook) -> Floats | None:
+    return None  # it tends to what Remembered is, and has no importances of its own
 
 
 def _shares(weight: Floats) -> Floats | None:
