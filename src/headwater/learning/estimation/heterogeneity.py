@@ -5,9 +5,10 @@ sample is off. The variance of the last, σ0², is measured within clients; that
 between the clients' means, less what those scatter because they are means of few samples:
 
     σ0²  = Σ_m Σ_i ‖g_mi − ḡ_m‖² / Σ_m (n_m − 1)
-    σ_b² = Σ_m ‖ḡ_m − ḡ‖² / (M − 1)  −  σ0² · mean of 1/n_m,        ḡ the mean of the ḡ_m
+    σ_b² = Σ_m ‖ḡ_m − ḡ‖² / (M − 1)  −  mean of s_m²/n_m,           ḡ the mean of the ḡ_m
 
-Both are unbiased whatever the distributions. Their ratio ρ = σ_b²/σ0² is what
+where s_m² is the variance within client m alone. Both are unbiased whatever the distributions, and
+if some clients' samples scatter more than others'. Their ratio ρ = σ_b²/σ0² is what
 :class:`headwater.Remembered` needs. A device would send ḡ_m, the sum of its squares and n_m.
 """
 
@@ -99,7 +100,7 @@ def combine(counts: Counts, inner: Floats, outer: Floats) -> Heterogeneity:
     """Put the clients' numbers together.
 
     Args:
-        counts: n_m.
+        counts: n_m, at least 2.
         inner: Σ_i ‖g_mi − ḡ_m‖².
         outer: ‖ḡ_m − ḡ‖².
 
@@ -107,7 +108,7 @@ def combine(counts: Counts, inner: Floats, outer: Floats) -> Heterogeneity:
         >>> combine(np.array([2, 2]), np.array([1.0, 3.0]), np.array([3.0, 3.0])).between
         5.0
     """
-    within, between = _variances(counts.sum() - len(counts), inner.sum(), outer.sum(), counts)
+    within, between = _variances(counts, inner, outer.sum())
     ratio = _ratio(within, between)
     return Heterogeneity(
         float(within),
@@ -122,23 +123,20 @@ def _error(counts: Counts, inner: Floats, outer: Floats) -> float:
     many = len(counts)
     if many < 3:
         return math.inf
-    ratios = []
+    left = np.empty(many)
     for m in range(many):
-        others = np.delete(counts, m)
         # Without client m the mean of the means moves, and all distances to it. Their sum of
-        # squares is smaller by ‖ḡ_m − ḡ‖²·M/(M − 1), as Huygens and Steiner knew.
+        # squares is smaller by ‖ḡ_m − ḡ‖²·M/(M − 1), by the theorem of Huygens and Steiner.
         spread = outer.sum() - outer[m] * many / (many - 1)
-        freedom = others.sum() - len(others)
-        if freedom > 0:
-            ratios.append(_ratio(*_variances(freedom, inner.sum() - inner[m], spread, others)))
-    left = np.array(ratios)
-    return float(np.sqrt((len(left) - 1) * left.var())) if len(left) > 1 else math.inf
+        left[m] = _ratio(*_variances(np.delete(counts, m), np.delete(inner, m), spread))
+    return float(np.sqrt((many - 1) * left.var()))
 
 
-def _variances(freedom: int, inner: float, outer: float, counts: Counts) -> tuple[float, float]:
+def _variances(counts: Counts, inner: Floats, outer: float) -> tuple[float, float]:
     """σ0² and σ_b², the latter perhaps below 0."""
-    within = inner / freedom
-    return within, outer / (len(counts) - 1) - within * float((1 / counts).mean())
+    freedom = counts - 1
+    own = float((inner / freedom / counts).mean())
+    return float(inner.sum() / freedom.sum()), outer / (len(counts) - 1) - own
 
 
 def _ratio(within: float, between: float) -> float:
@@ -172,15 +170,15 @@ def _chosen(holdings: Holdings, seed: int, clients: int, samples: int) -> list[C
     # In random order, so that the first of a client are a random choice of its samples.
     held = held[np.argsort(uniform(seed, Purpose.ESTIMATE, held), kind="stable")]
     client = holdings.client[held]
-    there = np.unique(client)
+    there, counts = np.unique(client, return_counts=True)
+    there = there[counts >= 2]  # of a single sample nobody knows how much it scatters
     order = np.argsort(uniform(seed, Purpose.ESTIMATE, 1, there), kind="stable")
     return [held[client == m][:samples] for m in np.sort(there[order[:clients]])]
 
 
 def _check(counts: Counts) -> None:
-    if len(counts) < 2 or counts.max() < 2:
+    if len(counts) < 2:
         raise InputError(
-            f"{len(counts)} clients hold samples in round 1, at most {counts.max(initial=0)} each: "
-            "too few to measure how much clients differ; give it, as in "
-            "Remembered(heterogeneity=0.1)"
+            f"{len(counts)} clients hold more than one sample in round 1: too few to measure how "
+            "much clients differ; give it, as in Remembered(heterogeneity=0.1)"
         )
