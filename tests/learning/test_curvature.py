@@ -98,3 +98,25 @@ def test_a_rate_that_is_none_is_refused():
         measure_horizon(
             nn.Linear(2, 2), [hw.Client(torch.randn(5, 2), torch.zeros(5).long())], 0.0, 5
         )
+
+
+def test_simulate_measures_the_horizon_at_the_run_s_own_rate():
+    """A faster run forgets sooner, so its streams count less against the same history."""
+    torch.manual_seed(2)
+    x, y = torch.randn(300, 4), torch.randint(0, 2, (300,))
+    clients = [
+        hw.Client(x[:60], y[:60]),
+        hw.Client(x[60:], y[60:], arrivals=hw.Constant(4), memory=hw.Fifo(4)),
+    ]
+
+    def run(rate):
+        rule = hw.Remembered(heterogeneity=0.0)
+        return hw.simulate(
+            nn.Linear(4, 2), clients, rule, rounds=60, local_steps=3, learning_rate=rate
+        )
+
+    slow, fast = run(0.003), run(1.0)
+    direct = measure_horizon(slow.problem.model, clients, 0.003, 60, 3)
+    assert slow.strategy.horizon == pytest.approx(direct.value / 60)
+    assert 0 < fast.strategy.horizon < 0.5 < slow.strategy.horizon <= 1
+    assert fast.ledger.importance[0] > slow.ledger.importance[0] + 0.1

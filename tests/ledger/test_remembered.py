@@ -202,7 +202,7 @@ def test_clients_that_never_come_count_nothing():
 
 @pytest.mark.parametrize("kind", [hw.Remembered, hw.RememberedOnline])
 def test_the_strategies_conform(kind):
-    for strategy in (kind(heterogeneity=0.0), kind(3, 0.5, [0.3, 0.7])):
+    for strategy in (kind(0.25, 0.0), kind(3, 0.5, [0.3, 0.7])):
         check_strategy(strategy)
         assert strategy == replace(strategy)
         assert kind.__name__ in repr(strategy)
@@ -240,7 +240,9 @@ def test_the_share_of_a_federation():
 def test_what_must_be_known_before_weighing():
     holdings = hw.unroll([4, 4], hw.Once(), hw.Keep(), rounds=4)
     with pytest.raises(hw.InputError, match=r"give ρ"):
-        hw.Ledger.weigh(holdings, hw.Remembered())
+        hw.Ledger.weigh(holdings, hw.Remembered(0.25))
+    with pytest.raises(hw.InputError, match=r"give τ"):
+        hw.Ledger.weigh(holdings, hw.Remembered(heterogeneity=0.1))
     with pytest.raises(hw.InputError, match=r"3 shares for 2 clients"):
         hw.Ledger.weigh(holdings, hw.Remembered(0.25, 0.1, [0.2, 0.3, 0.5]))
 

@@ -144,9 +144,10 @@ def simulate(
     def plan(length: int) -> Course:
         # Strategies may look at what is drawn, not only at what is held.
         holdings = replace(federation.holdings(length, seed), drawing=local_work)
-        chosen = resolve(wanted, problem.model, federation, holdings, loss, seed)
-        ledger = Ledger.weigh(holdings, chosen)
         rates = schedule(learning_rate, length)
+        rate = sum(rates) / length
+        chosen = resolve(wanted, problem.model, federation, holdings, loss, seed, rate)
+        ledger = Ledger.weigh(holdings, chosen)
         tests = Tests.of(federation.test, problem, metrics, test_every, length)
         return Course(
             problem,

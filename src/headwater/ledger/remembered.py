@@ -33,7 +33,9 @@ class Remembered:
 
     Attributes:
         horizon: over which part of the run the model forgets (a float up to 1.0), or over how many
-            rounds (a whole number, or infinity). τ is at least one round.
+            rounds (a whole number, or infinity); None: :func:`headwater.simulate` measures it
+            before the first round. τ is at least one round. Where nothing can be measured, a
+            quarter of the run is a good guess for networks.
         heterogeneity: ρ, the variance of mean gradients between clients over the variance within;
             None: :func:`headwater.simulate` measures it before the first round.
         target: α_m, how much the error on each client matters, summing to one; None: every client
@@ -47,18 +49,19 @@ class Remembered:
         array([0.554, 0.446])
     """
 
-    horizon: float
+    horizon: float | None
     heterogeneity: float | None
     target: tuple[float, ...] | None
 
     def __init__(
         self,
-        horizon: float = 0.25,
+        horizon: float | None = None,
         heterogeneity: float | None = None,
         target: Sequence[float] | NDArray[np.floating] | None = None,
     ) -> None:
         name = type(self).__name__
-        _check_horizon(name, horizon)
+        if horizon is not None:
+            _check_horizon(name, horizon)
         if heterogeneity is not None and not (is_number(heterogeneity) and heterogeneity >= 0):
             raise InputError(f"{name}(heterogeneity): a number ≥ 0 or None; got {heterogeneity!r}")
         if target is not None:
@@ -70,6 +73,11 @@ class Remembered:
 
     def rounds(self, length: int) -> float:
         """Give τ in rounds, for a run of this length."""
+        if self.horizon is None:
+            raise InputError(
+                f"{type(self).__name__}(horizon): give τ (0.25 is a quarter of the run), or leave "
+                "it to simulate(), which measures it"
+            )
         fraction = isinstance(self.horizon, float | np.floating) and self.horizon <= 1
         return max(1.0, float(self.horizon) * (length if fraction else 1))
 
@@ -148,9 +156,9 @@ class RememberedOnline(Remembered):
     In round t a client counts by the samples that it has collected so far, by the noise of its
     rounds so far, and by the fraction of rounds in which it was there; within its memory all
     samples count the same. Nothing of the future is used, not even the length of the run: a horizon
-    that is a fraction is one of the rounds so far. What a device has to send are two counts, its
-    samples so far and those in its memory; :func:`headwater.planner.remembered_importance` does the
-    rest.
+    that is a fraction is one of the rounds so far, a quarter of them unless told otherwise. What a
+    device has to send are two counts, its samples so far and those in its memory;
+    :func:`headwater.planner.remembered_importance` does the rest.
 
     Example:
         >>> from headwater import Constant, Fifo, Keep, Ledger, Once
@@ -162,6 +170,14 @@ class RememberedOnline(Remembered):
                [0.773, 0.227],
                [0.554, 0.446]])
     """
+
+    def __init__(
+        self,
+        horizon: float | None = 0.25,
+        heterogeneity: float | None = None,
+        target: Sequence[float] | NDArray[np.floating] | None = None,
+    ) -> None:
+        super().__init__(horizon, heterogeneity, target)
 
     def weights(self, holdings: Holdings) -> Weights:
         """Give the weights of a round as a function of it."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from torch import nn
 
 from headwater.learning.estimation.heterogeneity import measure_heterogeneity
+from headwater.learning.estimation.horizon import measure_horizon
 from headwater.learning.estimation.ratio import estimate
 from headwater.learning.federation import Federation
 from headwater.learning.losses import Loss, cross_entropy
@@ -24,11 +25,13 @@ def resolve(
     holdings: Holdings,
     loss: Loss = cross_entropy,
     seed: int = 0,
+    rate: float = 0.1,
 ) -> Strategy:
-    """The strategy itself or, where its prices are left open, the same with the paper's estimate.
+    """The strategy itself or, where something is left open, the same with what is found for it.
 
-    Those are ``Optimal()`` without a ratio, ``Target()`` without constants and ``Remembered()``
-    without a heterogeneity, for which it is measured.
+    ``Optimal()`` without a ratio and ``Target()`` without constants get the paper's estimate;
+    ``Remembered()`` without a horizon or a heterogeneity gets what is measured. ``rate`` is the
+    mean learning rate of the run, on which the horizon hangs.
 
     >>> from headwater.ledger.strategies import Uniform
     >>> resolve(Uniform(), None, None, None)
@@ -40,7 +43,27 @@ def resolve(
     if isinstance(strategy, Target) and strategy.constants is None:
         found = estimate(model, federation, loss, seed=seed, rounds=holdings.rounds)
         return replace(strategy, constants=found.constants)
-    if isinstance(strategy, Remembered) and strategy.heterogeneity is None:
+    if isinstance(strategy, Remembered):
+        return _remembered(strategy, model, federation, holdings, loss, seed, rate)
+    return strategy
+
+
+def _remembered(
+    strategy: Remembered,
+    model: nn.Module,
+    federation: Federation,
+    holdings: Holdings,
+    loss: Loss,
+    seed: int,
+    rate: float,
+) -> Remembered:
+    """The rule with both of its numbers."""
+    if strategy.heterogeneity is None:
         seen = measure_heterogeneity(model, federation, loss, seed, rounds=holdings.rounds)
-        return replace(strategy, heterogeneity=seen.ratio.value)
+        strategy = replace(strategy, heterogeneity=seen.ratio.value)
+    if strategy.horizon is None:
+        steps = holdings.drawing.local_steps
+        found = measure_horizon(model, federation, rate, holdings.rounds, steps, loss, seed)
+        # As a fraction: measured numbers are not whole, and a run may be extended.
+        strategy = replace(strategy, horizon=min(1.0, found.value / holdings.rounds))
     return strategy
