@@ -34,7 +34,7 @@ def serve(settings: NodeSettings, stop: threading.Event) -> bool:
             stream = Stream(source, node.intake, settings, stop, ended=stop.set)
         metrics = MetricsServer(settings.metrics, node, stream)
         with _running(server, stream, metrics):
-            _tell_ready(settings)
+            _tell_ready(settings, metrics.port)
             stop.wait()
             log.info("stopping")
     finally:
@@ -66,9 +66,9 @@ def stop_at_signals() -> threading.Event:
     return stop
 
 
-def _tell_ready(settings: NodeSettings) -> None:
+def _tell_ready(settings: NodeSettings, metrics_port: int | None) -> None:
     extra = {"client": settings.client, "socket": str(settings.socket_path), "pid": os.getpid()}
-    log.info("ready", extra=extra)
+    log.info("ready", extra={**extra, "metrics_port": metrics_port})
     address = os.environ.get("NOTIFY_SOCKET")  # systemd, if Type=notify
     if address:
         place = "\0" + address[1:] if address.startswith("@") else address
