@@ -32,7 +32,9 @@ def commands() -> list[str]:
     return re.findall(r"^    (headwater .*?)(?:\s+#.*)?$", (ROOT / "README.md").read_text(), re.M)
 
 
-@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize(
+    "document", ["README.md", "CONTRIBUTING.md", "docs/tutorial.md", "docs/own_data.md"]
+)
 def test_python_blocks_run(document, tmp_path):
     program = tmp_path / "program.py"
     program.write_text(code(document))

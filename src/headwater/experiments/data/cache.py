@@ -40,8 +40,7 @@ def home() -> Path:
 
 
 def data_folder(folder: Path | None) -> Path:
-    """The folder to look for data in: the one given, which must exist, or `home()`, made if need
-    be.
+    """The folder to look for data in: the one given, which must exist, or else `home()`.
 
     >>> data_folder(Path("/no/such/folder"))
     Traceback (most recent call last):
@@ -79,9 +78,8 @@ def parsed(name: str, sources: Sequence[Path], parse: Callable[[], Arrays]) -> A
     array([0, 1, 2], dtype=uint8)
     """
     key = json.dumps([_FORMAT, [[str(p), p.stat().st_size, p.stat().st_mtime_ns] for p in sources]])
-    place = zlib.crc32(
-        str(sources[0].parent.resolve()).encode()
-    )  # one copy for each folder, not one ever
+    # One parsed copy for each folder of sources, not one for ever and ever.
+    place = zlib.crc32(str(sources[0].parent.resolve()).encode())
     path = home() / "parsed" / f"{name}-{place:08x}.npz"
     found = _read(path, key)
     if found is not None:
@@ -106,8 +104,7 @@ def _write(path: Path, key: str, arrays: Arrays) -> None:
 
 @contextlib.contextmanager
 def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to, which takes the place of ``path`` if the block ends well, and vanishes if
-    not."""
+    """A file to write to; it takes the place of ``path`` if the block ends well, else vanishes."""
     descriptor, name = tempfile.mkstemp(".part", f".{path.name}.", path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -148,9 +145,9 @@ def _read(path: Path, key: str) -> Arrays | None:
 
 def _array(path: Path, file: Any, name: str) -> NDArray[Any]:
     with path.open("rb") as raw:
-        raw.seek(
-            file.zip.getinfo(f"{name}.npy").header_offset + 26
-        )  # the local header's two lengths
+        # A zip member's data follow its local header, whose last two numbers are the lengths of
+        # the name and of the extra field that come before the data.
+        raw.seek(file.zip.getinfo(f"{name}.npy").header_offset + 26)
         raw.seek(sum(struct.unpack("<HH", raw.read(4))), os.SEEK_CUR)
         np.lib.format.read_magic(raw)
         shape, _, dtype = np.lib.format.read_array_header_1_0(raw)

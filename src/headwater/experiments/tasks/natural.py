@@ -64,7 +64,7 @@ class Natural:
 
     @property
     def clients(self) -> int:
-        """M."""
+        """The number of owners, M."""
         return int(self.train.owner.max()) + 1
 
 
@@ -73,8 +73,8 @@ class NaturalTask:
     """What both tasks share.
 
     Attributes:
-        data_dir: where the set's folder lies; None: the user's cache.
-        validation: the fraction of every client's training samples that the learning rate is chosen
+        data_dir: Where the set's folder lies; None stands for the user's cache.
+        validation: The fraction of every client's training samples that learning rates are chosen
             by.
     """
 
@@ -89,8 +89,10 @@ class NaturalTask:
 
     @cached_property
     def data(self) -> Natural:
-        """The clients that have training and test samples; loaded once, and shared by processes
-        forked later."""
+        """The clients that have training and test samples.
+
+        Loaded once, and shared by processes that are forked afterwards.
+        """
         raise NotImplementedError
 
     @property

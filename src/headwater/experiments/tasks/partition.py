@@ -53,8 +53,7 @@ class Partition:
         return Partition(np.concatenate([self.rows, other.rows]), offsets)
 
     def carve(self, fraction: float) -> tuple[Partition, Partition]:
-        """Training and validation part: ⌊fraction · n⌋ of each client's n rows, its last ones, are
-        for validation.
+        """Training and validation part: of n rows the last ⌊fraction · n⌋ are for validation.
 
         >>> train, validation = Partition(np.arange(7), np.array([0, 1, 7])).carve(0.4)
         >>> train.rows, validation.rows, validation.sizes
@@ -62,6 +61,7 @@ class Partition:
         """
         _require(0 <= fraction < 1, "validation fraction", fraction, "at least 0 and below 1")
         kept = self.sizes - np.floor(fraction * self.sizes).astype(np.int64)
+        # Each row's place within its client, for all clients at once.
         place = np.arange(len(self.rows)) - np.repeat(self.offsets[:-1], self.sizes)
         trains = place < np.repeat(kept, self.sizes)
         return (
@@ -73,8 +73,7 @@ class Partition:
 def dirichlet(
     labels: Integers, clients: int, concentration: float, seed: int, group: str = ""
 ) -> Partition:
-    """Every label's samples are dealt across the clients in shares drawn from a symmetric Dirichlet
-    distribution.
+    """Deal every label's samples in shares from a symmetric Dirichlet distribution.
 
     As in Wang et al. 2020, which the paper follows with concentration 0.4. A label's n samples are
     cut at the rounded cumulative shares. A client who is left without any takes one from the client
@@ -100,9 +99,12 @@ def dirichlet(
     draw = generator(seed, "dirichlet", group)
     counts = np.unique_counts(labels).counts
     shares = draw.dirichlet(np.full(clients, concentration), len(counts))
+    # Rounded cumulative shares rather than rounded shares: every sample goes to somebody, once.
     cuts = np.rint(np.cumsum(shares, axis=1) * counts[:, None]).astype(np.int64)
     cuts[:, -1] = counts  # whatever the rounding of the sum
     hands = np.diff(cuts, axis=1, prepend=0)
+    # Rows by label, within a label shuffled (a stable sort keeps the shuffle): the first hand of a
+    # label goes to client 0, the next to client 1, and so on.
     order = draw.permutation(len(labels))
     order = order[np.argsort(labels[order], kind="stable")]
     owner = np.empty(len(labels), np.int64)
@@ -111,6 +113,7 @@ def dirichlet(
 
 
 def _nobody_empty(owner: Rows, clients: int) -> Rows:
+    """Owners such that everybody has a row; small concentrations leave some without any."""
     sizes = np.bincount(owner, minlength=clients)
     for empty in np.flatnonzero(sizes == 0):
         richest = int(np.argmax(sizes))
@@ -128,8 +131,7 @@ def pachinko(
     beta: float = 10.0,
     group: str = "",
 ) -> Partition:
-    """Two-stage Pachinko allocation over coarse and fine labels; all clients get equally many rows,
-    ±1.
+    """Two-stage Pachinko allocation over coarse and fine labels, equally many rows each, ±1.
 
     As in Reddi et al. 2021 (Adaptive federated optimization, appendix on CIFAR-100, whose
     parameters are the defaults): each client draws a distribution over the coarse labels from
@@ -148,6 +150,7 @@ def pachinko(
     draw = generator(seed, "pachinko", group)
     order = draw.permutation(len(fine))
     order = order[np.argsort(fines[order], kind="stable")]
+    # A label's rows lie side by side in `order`; `heads` says where its next undealt row is.
     stock = np.bincount(fines)
     heads = np.cumsum(stock) - stock
     owner = np.empty(len(fine), np.int64)
@@ -156,16 +159,14 @@ def pachinko(
         first = draw.dirichlet(np.full(parent.max() + 1, alpha))
         second = draw.standard_gamma(beta, len(parent))  # scaled to sum to one wherever it is used
         taken = _drawn(draw, first, second, parent, stock, size)
-        owner[
-            order[np.concatenate([np.arange(h, h + t) for h, t in zip(heads, taken, strict=True)])]
-        ] = client
+        dealt = [np.arange(h, h + t) for h, t in zip(heads, taken, strict=True)]
+        owner[order[np.concatenate(dealt)]] = client
         stock, heads = stock - taken, heads + taken
     return by_client(owner, clients, seed, group)
 
 
 def _tree(coarse: Integers, fine: Integers) -> tuple[Rows, Rows]:
-    """The coarse label of each fine label, both counted from 0, and the rows' fine labels so
-    counted."""
+    """The coarse label of each fine label, and the rows' fine labels; all counted from 0."""
     coarses = np.unique_inverse(coarse).inverse_indices
     _, first, fines, _ = np.unique_all(fine)
     parent = coarses[first]
@@ -193,9 +194,9 @@ def _drawn(
         counts = np.bincount(labels, minlength=len(stock))
         room = stock - taken
         emptied = np.flatnonzero((counts >= room) & (counts > 0))
-        last = order[
-            (np.cumsum(counts) - counts + room - 1)[emptied]
-        ]  # the draw that takes a label's last sample
+        # `order` lists the draws label by label, so the draw that takes a label's last sample is
+        # `room` places after the label's first. The earliest of these draws is the last good one.
+        last = order[(np.cumsum(counts) - counts + room - 1)[emptied]]
         taken += np.bincount(labels[: min(last, default=left) + 1], minlength=len(stock))
     return taken
 
@@ -205,6 +206,7 @@ def _chances(
 ) -> NDArray[np.float64]:
     """P(coarse) · P(fine | coarse), both among what is still there."""
     within = np.where(there, second, 0.0)
+    # A coarse label of which nothing is left would divide by zero; its fine labels stay at 0.
     within /= np.maximum(np.bincount(parent, within), np.finfo(float).tiny)[parent]
     chances = first[parent] * within
     if chances.sum() == 0:  # a client whose every label has run out takes what is left
@@ -213,20 +215,19 @@ def _chances(
 
 
 def by_client(owner: Integers, clients: int, seed: int, group: str = "") -> Partition:
-    """The partition that gives each row to its owner, as with writers and roles; within a client
-    shuffled.
+    """The partition that gives each row to its owner; within a client rows are shuffled.
 
     >>> by_client(np.array([1, 0, 1, 1]), 2, seed=0).sizes
     array([1, 3])
     """
+    # Shuffled first and sorted stably by owner then: one draw for all clients.
     shuffled = generator(seed, "order", group).permutation(len(owner))
     rows = shuffled[np.argsort(owner[shuffled], kind="stable")]
     return Partition(rows, _offsets(np.bincount(owner, minlength=clients)))
 
 
 def halves(rows: int, historical: float, seed: int) -> tuple[Rows, Rows]:
-    """The rows of the historical and of the fresh group: N_hist = round(historical · N) at random,
-    and the rest.
+    """The rows of the historical group, round(historical · N) at random, and the fresh one.
 
     >>> [len(group) for group in halves(50_000, 0.05, seed=0)]
     [2500, 47500]
@@ -238,8 +239,7 @@ def halves(rows: int, historical: float, seed: int) -> tuple[Rows, Rows]:
 
 
 def historical_clients(clients: int, historical: float, seed: int) -> NDArray[np.bool_]:
-    """Which clients are historical where clients are as they are: M_hist = round(historical · M) at
-    random.
+    """Which clients are historical: round(historical · M) of M at random.
 
     At least one is historical and at least one is not.
 

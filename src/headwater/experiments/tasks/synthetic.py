@@ -1,13 +1,11 @@
-"""The paper's synthetic task (its appendix on data sets): logistic regression, clients with related
-optima.
+"""The paper's synthetic task (appendix on data sets): logistic clients with related optima.
 
     θ_0 ~ N(0, I),  θ_m ~ N(θ_0, ε² I),  x ~ U([−1, 1]^d),  y ~ Bernoulli(sigmoid(⟨x, θ_m⟩))
 
 11 clients, 200 samples in all: ten clients with historical samples and one with a stream. The paper
-does not give
-ε, nor the split into training, validation and test samples: here ε = 0.1, a fifth of every client's
-samples is for validation, and every client is tested on 1,000 further samples of its own
-distribution.
+does not give ε, nor the split into training, validation and test samples: here ε = 0.1, a fifth of
+every client's samples is for validation, and every client is tested on 1,000 further samples of its
+own distribution.
 
 T and E are not given either. T = 40 and E = 5 were chosen with *test* accuracies in view, among
 (40, 5), (40, 20), (160, 5) and (200, 1): at (200, 1), 5 % and three seeds, Fresh came out 0.1
