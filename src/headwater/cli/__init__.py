@@ -1,5 +1,6 @@
 """The command line: ``headwater run``, ``plan``, ``paper``, ``node``."""
 
+from headwater.cli import fleet as fleet
 from headwater.cli import node as node
 from headwater.cli import paper as paper
 from headwater.cli import plan as plan

@@ -2,6 +2,7 @@
 
     state.npz      parameters, average, round; the roster; replaced as a whole
     rounds.jsonl   the journal; a line beyond the state is that of a round that is done again
+    tests.jsonl    what the clients measured on their own test samples, for whoever looks on
     lock           held while a server works here: two servers never write one run
 
 Done again means: asked again with the same words, which nodes answer with the same reply. So no
@@ -15,6 +16,7 @@ import json
 import os
 import time
 import uuid
+from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 from types import TracebackType
@@ -98,6 +100,11 @@ class Checkpoint:
         self.run = about["run"]
         self.journal.cut(state.round)
         return state, Roster.from_json(about["roster"])
+
+    def note_test(self, round: int, numbers: Mapping[str, float]) -> None:
+        """Write down a test; it decides nothing, so it may be lost."""
+        with open(self.folder / "tests.jsonl", "a") as file:
+            file.write(json.dumps({"round": round, "time": time.time(), **numbers}) + "\n")
 
     def save(self, state: State, roster: Roster, entry: Entry | None = None) -> None:
         """Put a round on the disk: first its line, then the state that makes it count."""

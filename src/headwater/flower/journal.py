@@ -71,6 +71,17 @@ class Journal:
         # The file ends with a newline unless a crash cut its last line.
         return [self._parse(line, number) for number, line in enumerate(lines[:-1], 1)]
 
+    def tail(self, size: int = 1 << 18) -> list[Entry]:
+        """The last rounds, from the last ``size`` bytes: what it costs does not grow."""
+        if not self.path.exists():
+            return []
+        with open(self.path, "rb") as file:
+            start = max(0, file.seek(0, os.SEEK_END) - size)
+            file.seek(start)
+            lines = file.read().split(b"\n")
+        # The first line may begin in the middle, the last may not be finished.
+        return [self._parse(line, 0) for line in lines[min(1, start) : -1]]
+
     def cut(self, rounds: int) -> None:
         """Drop what is beyond the last checkpoint: that round is done again."""
         kept = [entry for entry in self.read() if entry.round <= rounds]

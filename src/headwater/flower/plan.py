@@ -143,6 +143,18 @@ def memory(client: Standing) -> Memory:
     )
 
 
-def all_declared(clients: Sequence[Standing]) -> bool:
-    """Did every client say beforehand when its samples arrive?"""
-    return all(client.declared is not None for client in clients)
+def foreseeable(clients: Sequence[Standing], seed: int) -> bool:
+    """Can the whole ledger be known: are all arrivals declared, and all random draws the run's?
+
+    A client that draws (a reservoir, Poisson arrivals) must do so by the run's seed and its own
+    place among the clients; ``number`` and ``seed`` in its NODE.toml say by which it does.
+    """
+    return all(
+        client.declared is not None and (not _draws(client) or client.key == (m, seed))
+        for m, client in enumerate(clients)
+    )
+
+
+def _draws(client: Standing) -> bool:
+    kind = (client.declared or {}).get("kind")
+    return client.memory not in ("Keep", "Fifo") or kind == "poisson"

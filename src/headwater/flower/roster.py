@@ -34,6 +34,7 @@ class Standing:
         memory: the name of its memory rule.
         rate: samples per second, recently.
         historical: all its samples were there from the start.
+        key: its own number and seed, by which its memory draws.
         declared: the arrival process that its stream follows round by round, if it says so.
         asked, answered: rounds in which it was asked for its update, and gave one.
         rounds_seen: rounds since its first, for its rate per round.
@@ -50,6 +51,7 @@ class Standing:
     memory: str
     rate: float
     historical: bool
+    key: tuple[int, int] | None = None
     declared: dict[str, Any] | None = None
     asked: int = 0
     answered: int = 0
@@ -129,9 +131,10 @@ class Roster:
         return [asdict(standing) for standing in self._all]
 
     @classmethod
-    def from_json(cls, rows: Iterable[Mapping[str, Any]]) -> Roster:
+    def from_json(cls, rows: Iterable[dict[str, Any]]) -> Roster:
         """From the checkpoint."""
-        return cls(Standing(**row) for row in rows)
+        # JSON has no tuples
+        return cls(Standing(**row | {"key": row["key"] and tuple(row["key"])}) for row in rows)
 
 
 def natural(name: str) -> list[tuple[bool, int, str]]:
@@ -156,20 +159,31 @@ def _parse(node: int, description: Mapping[str, Any]) -> Standing:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InputError(f"node {node}: client-id {name!r}; letters, digits and . : @ _ - please")
     declared = description.get("declared")
+    declared = declared if isinstance(declared, dict) else None
     capacity = description.get("capacity")
     arrived = _count(name, "arrived", description.get("arrived", 0))
+    held = _count(name, "held", description.get("held", 0))
+    historical = bool(description.get("historical", False))
+    if historical and declared and not arrived:  # they are taken in when the first round asks
+        arrived = held = _count(name, "samples", declared.get("samples", 0))
     return Standing(
         name=name,
         node=node,
         arrived=arrived,
-        held=_count(name, "held", description.get("held", 0)),
+        held=held,
         capacity=None if capacity is None else _count(name, "capacity", capacity),
         memory=str(description.get("memory", "Keep")),
         rate=float(description.get("rate") or 0.0),
-        historical=bool(description.get("historical", False)),
-        declared=declared if isinstance(declared, dict) else None,
+        historical=historical,
+        key=_key(description),
+        declared=declared,
         first_arrived=arrived,
     )
+
+
+def _key(description: Mapping[str, Any]) -> tuple[int, int] | None:
+    number, seed = description.get("number"), description.get("seed")
+    return (number, seed) if isinstance(number, int) and isinstance(seed, int) else None
 
 
 def _count(client: str, name: str, value: object) -> int:

@@ -30,7 +30,7 @@ from headwater.errors import InputError
 from headwater.flower import messages
 from headwater.flower.checkpoint import Checkpoint
 from headwater.flower.journal import Entry
-from headwater.flower.plan import Declared, Live, Plan, all_declared
+from headwater.flower.plan import Declared, Live, Plan, foreseeable
 from headwater.flower.presence import Presence
 from headwater.flower.reports import pooled, reported
 from headwater.flower.roster import Roster
@@ -117,7 +117,7 @@ class Session:
     def _make_plan(self) -> Plan:
         clients = [self.roster[m] for m in range(len(self.roster))]
         s = self.settings
-        if self._rounds is not None and all_declared(clients):
+        if self._rounds is not None and foreseeable(clients, s.seed):
             return Declared.of(self.roster, s.strategy, self._rounds, s.seed)
         return Live(s.strategy, self._rounds)
 
@@ -244,7 +244,9 @@ class Session:
                     found.append({} if reply.has_error() else messages.metrics_of(reply))
             self.presence.pause()
         self.presence.close()
-        return pooled(found, "")
+        numbers = pooled(found, "")
+        self.store.note_test(number, numbers)
+        return numbers
 
     def replace_parameters(self, arrays: ArrayRecord) -> None:
         """Go on from other parameters, as a wrapper of the strategy may want."""
