@@ -223,7 +223,8 @@ class Session:
             arrived=[client.arrived for client in standings],
             drawn=[int(tally.reports.get(m, {}).get("samples", 0)) for m in clients],
             refused={str(m): why for m, why in tally.refused.items()},
-            metrics=pooled([client.prequential for client in standings]),
+            # What was there from the start was never predicted by a model that had learned.
+            metrics=pooled([c.prequential for c in standings if not c.historical]),
         )
 
     # ------------------------------------------------------------------ tests at the clients

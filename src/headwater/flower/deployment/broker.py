@@ -39,9 +39,11 @@ def write_configuration(fleet: Fleet) -> None:
         "persistence true",
         f"persistence_location {folder}/",
         "autosave_interval 5",
-        "message_size_limit 65536",  # a sample is small; nothing else has a place here
+        "max_packet_size 65536",  # a sample is small; nothing else has a place here
         "max_queued_messages 100000",
     ]
+    if os.geteuid() == 0:
+        lines.append("user root")  # as nobody it could not read these files, which are ours alone
     if fleet.server_files is not None:
         lines += [f"certfile {fleet.server_files.certificate}"]
         lines += [f"keyfile {fleet.server_files.key}"]

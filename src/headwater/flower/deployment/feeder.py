@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion
 
 from headwater.files import replace
 from headwater.flower.deployment.broker import FEEDER
@@ -45,7 +46,7 @@ def feed(fleet: Fleet) -> None:
 
 def connect(fleet: Fleet) -> mqtt.Client:
     """A connection that comes back by itself."""
-    client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, client_id=FEEDER, clean_session=False)
+    client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=FEEDER, clean_session=False)
     client.username_pw_set(FEEDER, (fleet.folder / "broker" / f"{FEEDER}.password").read_text())
     if fleet.server_files is not None:
         context = ssl.create_default_context(cafile=str(fleet.server_files.authority))

@@ -22,6 +22,7 @@ from headwater.flower.deployment.streams import Recorded
 from headwater.flower.deployment.superlink import free_port
 
 _TESTED = 0.2  # of each stream, its end, is never learned from
+_ARCHIVE = 1000  # samples that a historical client has
 _APP = """\
 [build-system]
 requires = ["hatchling"]
@@ -152,7 +153,8 @@ def prepare(fleet: Fleet, recorded: Recorded) -> None:
     folder = fleet.folder
     for client, name in enumerate(recorded.clients):
         split = int(len(recorded.rows[client]) * (1 - _TESTED))
-        recorded.write(client, folder / "data" / f"{name}.csv", slice(0, split))
+        learned = min(split, _ARCHIVE) if name in fleet.historical else split
+        recorded.write(client, folder / "data" / f"{name}.csv", slice(0, learned))
         recorded.write(client, folder / "data" / f"{name}-test.csv", slice(split, None))
         replace(fleet.node_file(name), _node_toml(fleet, recorded, name).encode())
         fleet.node_file(name).chmod(0o600)
@@ -216,5 +218,6 @@ def _write_app(folder: Path) -> None:
     replace(folder / "pyproject.toml", _APP.encode())
     replace(folder / "fleet_app" / "__init__.py", b"")
     for side in ("server", "client"):
-        line = f'"""The package\'s own."""\n\nfrom headwater.flower.{side} import app as app\n'
-        replace(folder / "fleet_app" / f"{side}.py", line.encode())
+        # Flower looks for an assignment to the name before it imports anything.
+        text = f"from headwater.flower import {side}\n\napp = {side}.app\n"
+        replace(folder / "fleet_app" / f"{side}.py", text.encode())

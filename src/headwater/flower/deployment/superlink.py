@@ -96,7 +96,10 @@ class SuperLink:
         """Start a run of a Flower app; returns its number."""
         pairs = " ".join(f"{key}={_toml(value)}" for key, value in settings.items())
         answer = self.command("run", str(app), NAME, "--format", "json", "-c", pairs)
-        return str(_last_json(answer)["run-id"])
+        found = _last_json(answer)
+        if "run-id" not in found:
+            raise InputError(f"flwr run {app} failed: {found}")
+        return str(found["run-id"])
 
     def runs(self) -> list[dict[str, str]]:
         """What Flower knows about its runs."""

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from headwater.errors import InputError
@@ -59,13 +60,13 @@ class Supervisor:
             broker.write_configuration(fleet)
             self._keep("broker", lambda: broker.start(fleet))
         for name in fleet.clients:
-            self._keep(f"node-{name}", lambda name=name: self._start_node(name))
+            self._keep(f"node-{name}", partial(self._start_node, name))
         self._keep("superlink", self.link.start)
         if fleet.secure:
             with ThreadPoolExecutor(3) as pool:  # each takes seconds, most of it Python's start
                 list(pool.map(self.link.register, fleet.clients))
         for name in fleet.clients:
-            self._keep(f"supernode-{name}", lambda name=name: self._start_supernode(name))
+            self._keep(f"supernode-{name}", partial(self._start_supernode, name))
         for name in fleet.clients:
             self._wait_for_socket(name)
         if fleet.broker:

@@ -65,13 +65,11 @@ def _tests(path: Path) -> list[dict[str, Any]]:
 def _clients(fleet: Fleet, last: Entry | None) -> list[dict[str, Any]]:
     standings = _standings(fleet.folder / "run" / "state.npz")
     numbers = {row["name"]: m for m, row in enumerate(standings)}
-    places = {} if last is None else {m: k for k, m in enumerate(last.client)}
     rows = []
     for name in fleet.clients:
         number = numbers.get(name)
         known = {} if number is None else standings[number]
-        place = places.get(-1 if number is None else number)
-        there = last is not None and place is not None
+        shares = _shares(last, number)
         rows.append(
             {
                 "name": name,
@@ -79,14 +77,22 @@ def _clients(fleet: Fleet, last: Entry | None) -> list[dict[str, Any]]:
                 "arrived": known.get("arrived"),
                 "held": known.get("held"),
                 "capacity": known.get("capacity"),
-                "share": last.planned[place] if there else None,
-                "counted": last.counted[place] if there else None,
+                "share": shares[0],
+                "counted": shares[1],
                 "seen": time.time() - known["seen"] if known.get("seen") else None,
                 "refused": last.refused.get(str(number)) if last else None,
                 **_measures(known.get("prequential", {}), ""),
             }
         )
     return rows
+
+
+def _shares(last: Entry | None, number: int | None) -> tuple[float | None, float | None]:
+    """What a client was planned to count, and what it did count."""
+    if last is None or number not in last.client:
+        return None, None
+    place = last.client.index(number)
+    return last.planned[place], last.counted[place]
 
 
 def _standings(path: Path) -> list[dict[str, Any]]:
