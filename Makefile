@@ -15,6 +15,7 @@ test: $(READY) lint       ## linters, types, import contracts, doctests, the REA
 MINUTES ?= 30
 soak: $(READY)            ## kills, damaged files and bad inputs at random for MINUTES; failures can be repeated
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak --minutes $(MINUTES)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m soak   # parts of a real federation, killed twenty times each
 
 lint: $(READY)
 	$(BIN)/ruff check .

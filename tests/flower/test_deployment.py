@@ -1,4 +1,4 @@
-"""Real parts: flower-superlink with TLS and node keys, flower-supernodes, flwr run."""
+"""Real parts: flower-superlink with TLS and node keys, flower-supernodes, nodes, flwr run."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from flower_bench import Bench
 from test_same_answer import simulated, vector
 
 import headwater as hw
+from headwater.flower.journal import Journal
+
+pytestmark = pytest.mark.xdist_group("flower")
+SETTINGS = {"local_steps": 2, "learning_rate": 0.2, "seed": 5}
 
 
 @pytest.fixture(scope="module")
@@ -19,11 +23,63 @@ def bench(tmp_path_factory):
 
 @pytest.mark.parametrize("batch_size", [0, 3])
 def test_three_nodes_on_flower_give_the_simulators_model(bench, tmp_path, batch_size):
-    settings = {"local_steps": 2, "batch_size": batch_size, "learning_rate": 0.2, "seed": 5}
-    bench.submit(tmp_path, num_rounds=2, min_clients=3, **settings)
-    bench.wait_for_model(tmp_path)
-    settings["batch_size"] = batch_size or None
-    run = simulated(hw.Uniform(), 2, **settings)
-    with np.load(tmp_path / "model.npz") as saved:
-        found = np.concatenate([saved[name].reshape(-1) for name in saved.files])
+    bench.fresh_nodes()
+    bench.submit(tmp_path, num_rounds=2, batch_size=batch_size, **SETTINGS)
+    found = bench.wait_for_model(tmp_path)
+    run = simulated(hw.Uniform(), 2, batch_size=batch_size or None, **SETTINGS)
     np.testing.assert_allclose(found, vector(run.model), atol=1e-5)
+
+
+def kill_node(bench):
+    bench.kill("node0")
+
+
+def kill_supernode(bench):
+    bench.kill("supernode1")
+
+
+def kill_client_app(bench):
+    bench.kill_program("flwr-clientapp")
+
+
+def kill_server_app(bench):
+    bench.kill_program("flwr-serverapp")
+
+
+def kill_superlink(bench):
+    bench.kill("superlink")
+    bench.start_superlink()
+
+
+ALL = [(kill_client_app, kill_node, kill_supernode), (kill_server_app,), (kill_superlink,)]
+
+
+def test_whatever_is_killed_in_a_round_the_model_is_the_same(bench, tmp_path):
+    """Faults in the middle of each round; a run whose server died is submitted again."""
+    disturb(bench, tmp_path, ALL)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("fault", [fault for group in ALL for fault in group])
+def test_twenty_times_each(bench, tmp_path, fault):
+    """The same, twenty rounds of one kind of fault."""
+    disturb(bench, tmp_path, [(fault,)] * 20)
+
+
+def disturb(bench, folder, faults):
+    """A run with these faults, one group in each round; its model must be the undisturbed one's."""
+    bench.fresh_nodes()
+    settings = {"num_rounds": len(faults) + 1, "batch_size": 3, "ask_again": 8.0} | SETTINGS
+    bench.submit(folder, **settings)
+    for number, group in enumerate(faults, 2):
+        bench.wait_for_asked(folder, number)
+        for fault in group:
+            fault(bench)
+        if {kill_server_app, kill_superlink} & set(group):
+            bench.submit(folder, **settings)
+    found = bench.wait_for_model(folder, 400)
+    run = simulated(hw.Uniform(), len(faults) + 1, batch_size=3, **SETTINGS)
+    np.testing.assert_allclose(found, vector(run.model), atol=1e-5)
+    rounds = Journal(folder / "rounds.jsonl").read()
+    assert [entry.round for entry in rounds] == list(range(1, len(faults) + 2))
+    assert not any(entry.refused for entry in rounds)

@@ -1,11 +1,15 @@
-"""A real Flower federation on this machine: SuperLink, SuperNodes, toy nodes, runs."""
+"""A real Flower federation on this machine: SuperLink, SuperNodes, resident nodes, runs."""
 
 from __future__ import annotations
 
+import csv
 import os
 import sys
 import time
 from pathlib import Path
+
+import numpy as np
+from toy_node import three_clients
 
 from headwater.flower.deployment.certificates import make_server_files
 from headwater.flower.deployment.processes import end, environment, kill, launch, members
@@ -14,91 +18,162 @@ from headwater.flower.journal import Journal
 
 REPOSITORY = Path(__file__).parents[2]
 APP = REPOSITORY / "examples" / "flower_app"
-TOY = Path(__file__).with_name("toy_node.py")
 
 
 class Bench:
-    """Three clients, each with a toy node and a SuperNode."""
+    """Three clients, each with a resident node and a SuperNode; everything is started once."""
 
-    def __init__(self, folder, clients=3, secure=True):
+    def __init__(self, folder, secure=True):
         self.folder = folder
         files = make_server_files(folder / "tls") if secure else None
         self.link = SuperLink(folder, free_port(), files)
         self.parts = {"superlink": self.link.start()}
-        self.ports = {m: free_port() for m in range(clients)}
-        for m in range(clients):
-            self.start_node(m)
+        self.ports = [free_port() for _ in range(3)]
+        self.generation = 0
+        for m in range(3):
             self.start_supernode(m)
 
+    def fresh_nodes(self):
+        """Nodes with empty memories, behind the same sockets."""
+        self.generation += 1
+        for m in range(3):
+            if f"node{m}" in self.parts:
+                self.kill(f"node{m}")
+            self.start_node(m)
+        for m in range(3):
+            until(self.socket(m).exists, self.parts[f"node{m}"], 120)
+
     def socket(self, m):
-        return self.folder / f"node{m}.sock"
+        return self.folder / f"sockets{m}" / "node.sock"
 
     def start_node(self, m):
-        command = [sys.executable, str(TOY), str(self.socket(m)), str(m)]
-        sources = os.pathsep.join([str(REPOSITORY / "src"), str(TOY.parent)])
-        surroundings = environment(self.folder) | {"PYTHONPATH": sources, "OMP_NUM_THREADS": "1"}
-        part = self.parts[f"node{m}"] = launch(self.folder, f"node{m}", command, surroundings)
-        return part
+        settings = self.write_node(m)
+        self.socket(m).unlink(missing_ok=True)
+        command = [sys.executable, "-m", "headwater", "node", str(settings)]
+        surroundings = environment(self.folder) | {
+            "PYTHONPATH": str(REPOSITORY / "src"),
+            "OMP_NUM_THREADS": "1",
+        }
+        self.parts[f"node{m}"] = launch(self.folder, f"node{m}", command, surroundings)
+
+    def write_node(self, m):
+        x, y, declared, rule, capacity = three_clients()[m]
+        home = self.folder / f"generation{self.generation}"
+        home.mkdir(exist_ok=True)
+        with open(home / f"{m}.csv", "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["a", "b", "c", "label"])
+            writer.writerows(
+                [*(repr(float(v)) for v in row), int(k)] for row, k in zip(x, y, strict=True)
+            )
+        rate = f", rate = {declared['rate']}" if "rate" in declared else ""
+        size = f"capacity = {capacity}" if capacity else ""
+        path = home / f"{m}.toml"
+        path.write_text(f"""\
+client = "node{m}"
+folder = "node{m}"
+socket = "{self.socket(m)}"
+[memory]
+rule = "{rule.lower()}"
+{size}
+[samples]
+features = ["a", "b", "c"]
+label = "label"
+classes = 2
+[source]
+kind = "csv"
+path = "{m}.csv"
+arrivals = {{ kind = "{declared["kind"]}"{rate} }}
+""")
+        return path
 
     def start_supernode(self, m):
         config = {"client-id": f"node{m}", "socket": str(self.socket(m))}
-        part = self.link.start_node(f"node{m}", self.ports[m], config)
-        self.parts[f"supernode{m}"] = part
-        return part
+        self.parts[f"supernode{m}"] = self.link.start_node(f"node{m}", self.ports[m], config)
+
+    def start_superlink(self):
+        self.parts["superlink"] = self.link.start()
 
     def kill(self, name):
+        """As a crash would end it."""
         kill(self.parts[name].pid)
 
-    def submit(self, checkpoint, **settings):
-        pairs = {name.replace("_", "-"): value for name, value in settings.items()}
-        self.run = self.link.submit(APP, {"checkpoint": str(checkpoint)} | pairs)
-        return self.run
+    def revive(self):
+        """Start again what has ended, as systemd would.
 
-    def wait_for_round(self, checkpoint, number, seconds=180):
-        """Until a round is written down; fails with the logs if it does not come."""
-        journal = Journal(Path(checkpoint) / "rounds.jsonl")
-        self.wait(lambda: len(journal.read()) >= number, f"round {number}", seconds)
-        return journal.read()
+        A SuperNode needs this: after kill -9 the SuperLink takes its successor for a second one
+        with the same key, and refuses it for up to a minute.
+        """
+        for name, part in list(self.parts.items()):
+            if part.alive:
+                continue
+            if name == "superlink":
+                self.start_superlink()
+            elif name.startswith("supernode"):
+                self.start_supernode(int(name[-1]))
+            else:
+                self.start_node(int(name[-1]))
 
-    def wait_for_model(self, checkpoint, seconds=180):
-        self.wait(lambda: (Path(checkpoint) / "model.npz").exists(), "the model", seconds)
-
-    def wait(self, ready, what, seconds):
-        began = looked = time.monotonic()
-        while not ready():
-            now = time.monotonic()
-            if now - looked > 15:  # a look costs seconds
-                looked = now
-                status = self.link.status(self.run)
-                if "failed" in status and not ready():
-                    said = self.link.command("log", self.run, "headwater", "--show")
-                    raise AssertionError(f"the run {status} before {what}\n{said[-6000:]}")
-            if now > began + seconds:
-                raise AssertionError(f"no {what} after {seconds} s\n{self.logs()}")
-            time.sleep(0.1)
-
-    def logs(self, lines=40):
-        found = sorted((self.folder / "logs").glob("*.log"))
-        return "\n".join(
-            f"== {log.name}\n" + "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
-            for log in found
-        )
+    def kill_program(self, program, seconds=60):
+        """Kill the first process of a program that comes up."""
+        self.wait(lambda: self.find(program), program, seconds)
+        for pid in self.find(program):
+            kill(pid)
 
     def find(self, program):
-        """Process ids of this federation whose command line names a program."""
+        """Processes of this federation that run a program."""
         found = []
         for pid in members(self.folder):
             try:
                 words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if any(program.encode() in word for word in words[:3]):
+            if any(Path(os.fsdecode(word)).name == program for word in words[:2]):
                 found.append(pid)
         return found
+
+    # ------------------------------------------------------------------ runs
+
+    def submit(self, checkpoint, **settings):
+        pairs = {name.replace("_", "-"): value for name, value in settings.items()}
+        # A deadline that only a hang can reach: on a busy machine a fault may take two minutes.
+        fixed = {"checkpoint": str(checkpoint), "min-clients": 3, "deadline": 900.0}
+        self.run = self.link.submit(APP, fixed | pairs)
+
+    def wait_for_asked(self, checkpoint, number, seconds=400):
+        """Until a round is under way: the one before it is written down."""
+        journal = Journal(Path(checkpoint) / "rounds.jsonl")
+        self.wait(lambda: len(journal.read()) >= number - 1, f"round {number}", seconds)
+
+    def wait_for_model(self, checkpoint, seconds=400):
+        path = Path(checkpoint) / "model.npz"
+        self.wait(path.exists, "model", seconds)
+        with np.load(path) as saved:
+            return np.concatenate([saved[name].reshape(-1) for name in saved.files])
+
+    def wait(self, ready, what, seconds):
+        """Until something is there; says why if it does not come."""
+        began = looked = time.monotonic()
+        while not ready():
+            now = time.monotonic()
+            self.revive()
+            if now - looked > 20:  # a look costs seconds
+                looked = now
+                status = self.link.status(self.run)
+                if "failed" in status and not ready():
+                    said = self.link.command("log", self.run, "headwater", "--show")
+                    raise AssertionError(f"the run is {status} before {what}\n{said[-6000:]}")
+            if now > began + seconds:
+                raise AssertionError(f"no {what} after {seconds} s\n{self.logs()}")
+            time.sleep(0.1)
+
+    def logs(self, lines=30):
+        found = sorted((self.folder / "logs").glob("*.log"))
+        return "\n".join(
+            f"== {log.name}\n" + "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+            for log in found
+        )
 
     def close(self):
         end(self.folder)
         assert not members(self.folder)
-
-
-__all__ = ["Bench", "until"]

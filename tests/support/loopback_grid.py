@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.serverapp import Grid
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 from flwr.supercore.task_identity import TaskIdentity
 
 from headwater.flower.client import node_app
@@ -17,7 +18,7 @@ class LoopbackGrid(Grid):
         self.nodes = dict(nodes)
         self.app = app or node_app()
         self.sent = []  # every message that went out
-        self.back = []  # every reply that came in
+        self.back = []  # the bytes of every reply that came in
         self.lose = lambda message: False  # a test may lose messages
         self.fail = lambda message: None  # or answer them with an error of Flower's
         self._mail = {}
@@ -50,7 +51,7 @@ class LoopbackGrid(Grid):
             message = self._mail.pop(number, None)
             if message is not None and message.metadata.dst_node_id in self.nodes:
                 found.append(self.answer(message))
-        self.back += found
+        self.back += [bytes_of(reply) for reply in found]
         return found
 
     def send_and_receive(self, messages, *, timeout=None):
@@ -64,6 +65,11 @@ class LoopbackGrid(Grid):
         config = {"client-id": client, "socket": str(path)}
         context = Context(1, message.metadata.dst_node_id, config, RecordDict(), {})
         return self.app(message, context)
+
+
+def bytes_of(message):
+    """Everything that Flower sends for a message: it and all that is in it, as it is serialised."""
+    return b"".join(part.deflate() for part in get_all_nested_objects(message).values())
 
 
 def identify():

@@ -121,7 +121,14 @@ class Served:
             except OSError:
                 return
             with connection:
-                send(connection, self.node.answer(receive(connection)))
+                send(connection, self.safely(receive(connection)))
+
+    def safely(self, frame):
+        """A toy that breaks says so: a thread that ends in silence would be waited for."""
+        try:
+            return self.node.answer(frame)
+        except Exception as error:
+            return Frame.refusal("broken", repr(error))
 
     def __enter__(self):
         self._thread.start()

@@ -44,7 +44,7 @@ class Exchange(Generic[Tag]):
                 self._open[number] = tag
 
     def answers(self) -> Iterator[tuple[Tag, Message]]:
-        """The answers that are there now, a few at a time."""
+        """The answers that are there now; each is emptied when the next is asked for."""
         numbers = list(self._open)
         for start in range(0, len(numbers), self._together):
             for reply in self._grid.pull_messages(numbers[start : start + self._together]):
@@ -52,6 +52,11 @@ class Exchange(Generic[Tag]):
                 tag = self._open.pop(reply.metadata.reply_to_message_id, None)
                 if tag is not None:
                     yield tag, reply
+                if reply.has_content():
+                    # Flower's records refer to each other in circles: without this an update stays
+                    # in memory until Python looks for such circles, which may be a hundred later.
+                    for record in reply.content.values():
+                        record.clear()
 
     def forget(self) -> None:
         """Whatever is answered from now on is too late."""

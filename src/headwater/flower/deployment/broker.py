@@ -13,7 +13,7 @@ from headwater.errors import InputError
 from headwater.files import replace
 from headwater.flower.deployment.layout import Fleet
 from headwater.flower.deployment.processes import Part, environment, launch
-from headwater.flower.deployment.superlink import answers, until
+from headwater.flower.deployment.superlink import answers, until, wait_until_free
 
 FEEDER = "feeder"  # the user that may publish to all topics
 _ITERATIONS = 101
@@ -57,6 +57,7 @@ def start(fleet: Fleet) -> Part:
         raise InputError("mosquitto is not installed; headwater fleet up --no-broker does without")
     surroundings = environment(fleet.folder)
     command = [program, "-c", str(fleet.folder / "broker" / "mosquitto.conf")]
+    wait_until_free(fleet.broker_port)
     part = launch(fleet.folder, "broker", command, surroundings)
     until(lambda: answers(fleet.broker_port), part, 20.0)
     return part

@@ -1,8 +1,9 @@
 """Processes that can be found and ended again, whoever started them and however that one died.
 
-Every process of a fleet carries the fleet's folder in its environment, and so do all its children,
-whatever process group or session they make for themselves. So a fleet can be ended completely from
-its folder alone, also after the command that started it was killed with no chance to clean up.
+Every process of a fleet carries the fleet's folder and its part's name in its environment, and so
+do all its children, whatever process group or session they make for themselves. So a fleet can be
+ended completely from its folder alone, also after the command that started it was killed with no
+chance to clean up; and a part that is started again first ends what its predecessor left behind.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MARK = "HEADWATER_FLEET"
+PART = "HEADWATER_PART"
 _PATIENCE = 10.0  # seconds between asking a process to end and ending it
 
 
@@ -44,7 +46,14 @@ class Part:
 def launch(
     folder: Path, name: str, command: Sequence[str | Path], environment: Mapping[str, str]
 ) -> Part:
-    """Start a process in a session of its own, its output in ``folder/logs/name.log``."""
+    """Start a process in a session of its own, its output in ``folder/logs/name.log``.
+
+    Whatever is left of a part of this name is ended first: Flower's helpers outlive a SuperNode
+    that was killed, and an old server would keep the run's folder locked.
+    """
+    while left := members(folder, name):
+        _signal(left, signal.SIGKILL)
+        time.sleep(0.02)
     log = folder / "logs" / f"{name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "ab") as output:
@@ -53,7 +62,7 @@ def launch(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env=dict(environment) | {MARK: str(folder)},
+            env=dict(environment) | {MARK: str(folder), PART: name},
             start_new_session=True,
             cwd=folder,
         )
@@ -74,14 +83,14 @@ def environment(folder: Path) -> dict[str, str]:
     return dict(os.environ) | own
 
 
-def members(folder: Path) -> list[int]:
-    """The ids of all living processes that carry the folder's mark, except the one that asks."""
-    mark = f"{MARK}={folder}".encode()
+def members(folder: Path, part: str | None = None) -> list[int]:
+    """The ids of a fleet's living processes, of one part or of all, except the one that asks."""
+    marks = {f"{MARK}={folder}".encode()} | ({f"{PART}={part}".encode()} if part else set())
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             with contextlib.suppress(OSError):  # it ended meanwhile, or is somebody else's
-                if mark in (entry / "environ").read_bytes().split(b"\0"):
+                if marks <= set((entry / "environ").read_bytes().split(b"\0")):
                     found.append(int(entry.name))
     return sorted(pid for pid in found if _state(pid) not in ("", "Z"))
 

@@ -56,6 +56,7 @@ class SuperLink:
             command += ["--ssl-certfile", self.files.certificate]
             command += ["--ssl-keyfile", self.files.key, "--enable-supernode-auth"]
         self._configure()
+        wait_until_free(self.port)
         part = launch(self.folder, "superlink", command, environment(self.folder))
         until(lambda: answers(self.port), part, 60.0)
         return part
@@ -141,6 +142,15 @@ def answers(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(1.0)
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def wait_until_free(port: int, seconds: float = 20.0) -> None:
+    """Until nobody listens any more: one that was just killed may still seem to."""
+    deadline = time.monotonic() + seconds
+    while answers(port):
+        if time.monotonic() > deadline:
+            raise InputError(f"port {port} of 127.0.0.1 is taken by another program")
+        time.sleep(0.05)
 
 
 def until(ready: Callable[[], bool], part: Part, seconds: float) -> None:

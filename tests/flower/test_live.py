@@ -1,0 +1,153 @@
+"""Streams that nobody declared: shares from the counts that clients report."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+import torch
+from test_same_answer import initial
+from toy_node import Served, toy
+
+import headwater as hw
+from headwater.flower import StreamFedAvg, read_ledger
+from headwater.flower.importance import Counts, importance
+from headwater.flower.journal import Journal
+from headwater.flower.plan import foreseeable
+from headwater.flower.roster import Roster, Standing, natural
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        hw.Uniform(),
+        hw.Historical(),
+        hw.Fresh(),
+        hw.Share(0.4),
+        hw.Optimal(0.15),
+        hw.Optimal(3.0),
+        hw.Importance([0.1, 0.2, 0.3, 0.4]),
+    ],
+)
+def test_importances_from_counts_equal_the_ledgers(strategy):
+    ledger = hw.Ledger.of(
+        [30, 12, 80, 60],
+        [hw.Once(), hw.Once(), hw.Constant(4), hw.Constant(3)],
+        [hw.Keep(), hw.Keep(), hw.Fifo(8), hw.Fifo(5)],
+        strategy,
+        rounds=20,
+    )
+    samples = np.array([30.0, 12, 80, 60])
+    counts = Counts(samples, np.ones(4), np.array([True, True, False, False]))
+    np.testing.assert_allclose(importance(strategy, counts), ledger.importance, atol=1e-12)
+
+
+def test_who_holds_nothing_counts_nothing_now():
+    counts = Counts(np.array([10.0, 30]), np.array([10.0, 0]), np.array([True, False]))
+    np.testing.assert_array_equal(importance(hw.Uniform(), counts), [1, 0])
+    with pytest.raises(hw.InputError, match="weight to nobody"):
+        importance(hw.Fresh(), counts)
+
+
+def test_a_strategy_for_single_samples_needs_declared_arrivals():
+    counts = Counts(np.ones(1), np.ones(1), np.array([True]))
+    with pytest.raises(hw.InputError, match="declare the arrivals"):
+        importance(hw.Given([1.0]), counts)
+    with pytest.raises(hw.InputError, match="a given ratio"):
+        importance(hw.Optimal(), counts)
+
+
+def test_shares_follow_counts_that_grow(live_fleet, tmp_path):
+    stream = live_fleet.toys[1]
+
+    def grow(entry):
+        stream.x, stream.y = (torch.cat([part, part[:20]]) for part in (stream.x, stream.y))
+        stream.arrived += 20
+
+    strategy = StreamFedAvg(hw.Uniform(), min_clients=3, checkpoint=tmp_path / "run")
+    # Endless, so that nothing is expected beyond what has come; a wrapper stops it.
+    with pytest.raises(StopIteration):
+        strategy.start(live_fleet, initial(), None, progress=_limit(grow, 3))
+    first, second, third = Journal(tmp_path / "run" / "rounds.jsonl").read()
+    np.testing.assert_allclose(first.planned, np.array([20, 40, 40]) / 100)
+    # What came after round 1 is reported in round 2 and counts from round 3 on.
+    np.testing.assert_allclose(second.planned, first.planned)
+    np.testing.assert_allclose(third.planned, np.array([20, 60, 40]) / 120)
+    assert second.arrived == [20, 60, 40]
+    assert second.held == [20, 6, 5]
+
+
+def _limit(work, rounds):
+    def progress(entry):
+        work(entry)
+        if entry.round == rounds:
+            raise StopIteration
+
+    return progress
+
+
+def test_clients_join_and_leave(live_fleet, tmp_path):
+    late = toy(2, live=True)
+    late.client = "later"
+    with ExitStack() as stack:
+
+        def change(entry):
+            if entry.round == 1:
+                stack.enter_context(Served(late, tmp_path / "l"))
+                live_fleet.nodes[7] = ("later", tmp_path / "l")
+            if entry.round == 4:
+                del live_fleet.nodes[100]  # node0
+
+        strategy = StreamFedAvg(min_clients=3, checkpoint=tmp_path / "run")
+        result = strategy.start(live_fleet, initial(), 6, progress=change)
+    rounds = Journal(tmp_path / "run" / "rounds.jsonl").read()
+    assert rounds[0].client == [0, 1, 2]
+    assert 3 in rounds[2].client
+    assert rounds[4].client == [1, 2, 3]
+    assert sum(rounds[4].planned) == pytest.approx(1)
+    assert result.ledger.holdings.clients == 4
+    assert result.ledger.client_shares[5, 0] == 0
+
+
+def test_the_ledger_of_a_live_run_has_its_shares_and_counts(live_fleet, tmp_path):
+    strategy = StreamFedAvg(hw.ByMemory(), min_clients=3, checkpoint=tmp_path / "run")
+    strategy.start(live_fleet, initial(), 4)
+    ledger = read_ledger(tmp_path / "run")
+    # 20, 6 and 5 samples are held, always the same ones: nothing varies.
+    np.testing.assert_allclose(ledger.importance, np.array([20, 6, 5]) / 31)
+    assert ledger.effective_samples == pytest.approx(31)
+    assert ledger.variability == pytest.approx(0, abs=1e-12)
+
+
+def test_random_rules_are_foreseen_only_with_the_runs_own_numbers():
+    def standing(memory, key):
+        declared = {"kind": "constant", "rate": 1, "samples": 5}
+        return Standing("a", 1, 0, 0, 4, memory, 0.0, False, key, declared)
+
+    assert foreseeable([standing("Fifo", None)], seed=3)
+    assert foreseeable([standing("Reservoir", (0, 3))], seed=3)
+    assert not foreseeable([standing("Reservoir", (0, 4))], seed=3)
+    assert not foreseeable([standing("Reservoir", (9, 3))], seed=3)
+
+
+def test_a_roster_survives_the_checkpoint():
+    roster = Roster([Standing("a", 1, 5, 4, None, "Keep", 0.5, True, (0, 7), {"kind": "once"})])
+    assert vars(Roster.from_json(roster.as_json())[0]) == vars(roster[0])
+    assert natural("node2") < natural("node10")
+
+
+def test_prequential_and_test_numbers_reach_the_server(live_fleet):
+    live_fleet.toys[0].declared = {"kind": "once", "samples": 20}
+    result = StreamFedAvg(min_clients=3, evaluate_every=2).start(live_fleet, initial(), 2)
+    assert result.evaluate_metrics_clientapp[2]["metric"] == 0.75
+    assert result.evaluate_metrics_clientapp[2]["count"] == 30
+
+
+def test_a_model_is_tested_here_as_flower_users_expect(live_fleet):
+    from flwr.app import MetricRecord
+
+    result = StreamFedAvg(min_clients=3).start(
+        live_fleet, initial(), 2, evaluate_fn=lambda number, arrays: MetricRecord({"n": number})
+    )
+    assert {k: v["n"] for k, v in result.evaluate_metrics_serverapp.items()} == {0: 0, 1: 1, 2: 2}

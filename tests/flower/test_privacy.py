@@ -1,0 +1,160 @@
+"""What leaves a node, byte by byte; and Flower's own privacy with our strategy."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from flwr.app import ArrayRecord
+from flwr.clientapp.mod import LocalDpMod, fixedclipping_mod
+from flwr.serverapp.strategy import (
+    DifferentialPrivacyClientSideFixedClipping,
+    DifferentialPrivacyServerSideFixedClipping,
+)
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
+from loopback_grid import LoopbackGrid
+from test_same_answer import initial
+from toy_node import three_clients
+
+import headwater as hw
+from headwater.flower import StreamFedAvg, messages, node_app
+from headwater.flower.messages import flatten
+
+
+def traces(x, y):
+    """How samples could look on a wire: rows and numbers as bytes, numbers and labels as text."""
+    for row in x:
+        yield row.astype("<f4").tobytes()
+        yield from (np.float64(value).tobytes() for value in row)
+        yield from (f"{value:.6g}".encode() for value in row if abs(value) > 0.01)
+    for kind in ("<i8", "<i4", "u1", "<f4"):
+        yield y.astype(kind).tobytes()
+    yield json.dumps(y.tolist()).encode()
+
+
+def test_no_sample_is_in_any_byte_that_is_sent_to_the_superlink(fleet):
+    StreamFedAvg(min_clients=3, local_steps=3, evaluate_every=2).start(fleet, initial(), 4)
+    sent = b"".join(fleet.back)
+    assert len(fleet.back) == 3 + 3 * 4 + 3 * 2  # descriptions, updates, tests
+    assert b"arrived" in sent  # it is the plain content that is looked at
+    for x, y, *_ in three_clients():
+        assert not [trace for trace in traces(x, y) if trace in sent]
+
+
+def test_the_search_would_find_a_sample(fleet):
+    x, y, *_ = three_clients()[0]
+    leak = messages.request({"x": x[3].tolist()}, ArrayRecord([x[:5]]))
+    found = b"".join(part.deflate() for part in get_all_nested_objects(leak).values())
+    hits = [trace for trace in traces(x, y) if trace in found]
+    assert x[3].astype("<f4").tobytes() in hits
+
+
+def test_nothing_is_ever_unpickled(fleet, monkeypatch):
+    import pickle
+
+    def forbidden(*_, **__):
+        raise AssertionError("pickle")
+
+    for name in ("load", "loads", "Unpickler"):
+        monkeypatch.setattr(pickle, name, forbidden)
+    StreamFedAvg(min_clients=3).start(fleet, initial(), 2)
+
+
+def test_flowers_local_differential_privacy_runs_with_our_strategy(fleet):
+    mod = LocalDpMod(clipping_norm=0.01, sensitivity=1e-9, epsilon=10.0, delta=1e-5)
+    grid = LoopbackGrid(fleet.nodes, node_app([mod]))
+    result = StreamFedAvg(min_clients=3, learning_rate=1.0).start(grid, initial(), 1)
+    moved = np.linalg.norm(flatten(result.arrays) - flatten(initial()))
+    assert 0 < moved <= 0.01 + 1e-6  # shares sum to one: the sum is no longer than the longest
+
+
+def test_flowers_server_side_clipping_and_noise_wrap_our_strategy(live_fleet):
+    ours = StreamFedAvg(hw.Uniform(), min_clients=3, learning_rate=1.0)
+    wrapped = DifferentialPrivacyServerSideFixedClipping(
+        ours, noise_multiplier=1e-9, clipping_norm=0.02, num_sampled_clients=3
+    )
+    result = wrapped.start(live_fleet, initial(), num_rounds=2)
+    moved = np.linalg.norm(flatten(result.arrays) - flatten(initial()))
+    assert 0 < moved <= 2 * 0.02 + 1e-6
+
+
+def test_flowers_client_side_clipping_wraps_our_strategy(live_fleet):
+    grid = LoopbackGrid(live_fleet.nodes, node_app([fixedclipping_mod]))
+    ours = StreamFedAvg(hw.Uniform(), min_clients=3, learning_rate=1.0)
+    wrapped = DifferentialPrivacyClientSideFixedClipping(
+        ours, noise_multiplier=1e-9, clipping_norm=0.02, num_sampled_clients=3
+    )
+    result = wrapped.start(grid, initial(), num_rounds=1)
+    moved = np.linalg.norm(flatten(result.arrays) - flatten(initial()))
+    assert 0 < moved <= 0.02 + 1e-6
+
+
+def test_flowers_fedavg_can_use_our_client_app(live_fleet):
+    """Our replies are in Flower's convention; only the weights are then the clients' own claims."""
+    from flwr.serverapp.strategy import FedAvg
+
+    class Plain(FedAvg):
+        def configure_train(self, server_round, arrays, config, grid):
+            header = {
+                "run": "plain",
+                "round": server_round,
+                "client": 0,
+                "seed": 0,
+                "local_steps": 1,
+                "batch_size": None,
+                "learning_rate": 0.1,
+            }
+            config["header"] = json.dumps(header)
+            return super().configure_train(server_round, arrays, config, grid)
+
+    plain = Plain(fraction_evaluate=0.0)
+    result = plain.start(live_fleet, initial(), num_rounds=1)
+    ours = StreamFedAvg(hw.ByMemory(), min_clients=3).start(live_fleet, initial(), 1)
+    np.testing.assert_allclose(flatten(result.arrays), flatten(ours.arrays), atol=1e-6)
+
+
+def test_the_servers_memory_does_not_grow_with_the_clients(monkeypatch):
+    import tracemalloc
+
+    from flwr.app import Message, MetricRecord, RecordDict
+
+    from headwater.flower.exchange import Exchange
+    from headwater.flower.state import Moves
+
+    size, peaks = 500_000, {}
+    start = np.zeros(size, np.float32)
+
+    class Many(LoopbackGrid):
+        def answer(self, message):
+            content = RecordDict(
+                {"arrays": ArrayRecord([start + 1]), "metrics": MetricRecord({"round": 1})}
+            )
+            return Message(content, reply_to=message)
+
+        def pull_messages(self, message_ids):
+            found = super().pull_messages(message_ids)
+            self.back.clear()
+            return found
+
+    for clients in (4, 100):
+        grid = Many(dict.fromkeys(range(clients), ("x", "y")))
+        monkeypatch.setattr("headwater.flower.exchange._BYTES", 4 * start.nbytes)
+        exchange, moves = Exchange(grid, 60.0, start.nbytes), Moves(start, None)
+        for m in range(clients):
+            exchange.post(m, m, "train", RecordDict())
+        tracemalloc.start()
+        for _, reply in exchange.answers():
+            moves.add(flatten(messages.arrays_of(reply.content)), 1 / clients)
+        peaks[clients] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        np.testing.assert_allclose(moves.total, 1.0, rtol=1e-6)
+    assert peaks[100] < 1.3 * peaks[4]
+
+
+@pytest.mark.parametrize("name", ["../x", "a" * 200, "", "a\nb", 7])
+def test_a_name_that_is_no_name_is_refused(name):
+    from headwater.flower.roster import Roster
+
+    with pytest.raises(hw.InputError, match="client-id"):
+        Roster().welcome({1: {"client-id": name}}, {1})
