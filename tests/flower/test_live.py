@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from headwater.flower.importance import Counts, importance
 from headwater.flower.journal import Journal
 from headwater.flower.plan import foreseeable
 from headwater.flower.roster import Roster, Standing, natural
+from headwater.ledger.orders import LocalWork
 
 
 @pytest.mark.parametrize(
@@ -41,6 +43,19 @@ def test_importances_from_counts_equal_the_ledgers(strategy):
     samples = np.array([30.0, 12, 80, 60])
     counts = Counts(samples, np.ones(4), np.array([True, True, False, False]))
     np.testing.assert_allclose(importance(strategy, counts), ledger.importance, atol=1e-12)
+
+
+@pytest.mark.parametrize(("steps", "batch"), [(1, None), (3, 2)])
+def test_remembered_samples_from_counts_equal_the_online_ledgers(steps, batch):
+    strategy = hw.RememberedOnline(horizon=25, heterogeneity=0.1)
+    drawing = LocalWork(steps, batch)
+    rules = [hw.Once(), hw.Constant(4)], [hw.Keep(), hw.Fifo(4)]
+    holdings = replace(hw.unroll([100, 400], *rules, rounds=100), drawing=drawing)
+    ledger = hw.Ledger.weigh(holdings, strategy)
+    for t in (1, 10, 100):
+        samples, held = np.array([100.0, 4 * t]), np.array([100.0, 4])
+        counts = Counts(samples, held, np.array([True, False]), t, drawing)
+        np.testing.assert_allclose(importance(strategy, counts), ledger.client_shares[t - 1])
 
 
 def test_who_holds_nothing_counts_nothing_now():

@@ -39,7 +39,9 @@ def up(
     label_column: Annotated[str, typer.Option(help="The class, in --csv.")] = "label",
     per_second: Annotated[float, typer.Option(help="Samples that each stream brings.")] = 5.0,
     capacity: Annotated[int, typer.Option(help="Samples that a stream's client can keep.")] = 128,
-    strategy: Annotated[str, typer.Option(help="How much clients count.")] = "uniform",
+    strategy: Annotated[
+        str, typer.Option(help="How much clients count: online, uniform, optimal-0.15, …")
+    ] = "online",
     rounds: Annotated[int, typer.Option(help="Rounds; 0: until fleet down.")] = 0,
     local_steps: Annotated[int, typer.Option(help="Gradient steps of a client per round.")] = 5,
     learning_rate: Annotated[float, typer.Option(help="Of these steps.")] = 0.1,

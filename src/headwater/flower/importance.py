@@ -8,13 +8,15 @@ is over, the importances here equal the ledger's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.errors import InputError
+from headwater.ledger.drawing import Drawing
 from headwater.ledger.optimal import Optimal
+from headwater.ledger.remembered import Remembered, RememberedOnline
 from headwater.ledger.strategies import (
     ByMemory,
     Fresh,
@@ -24,8 +26,11 @@ from headwater.ledger.strategies import (
     Strategy,
     Uniform,
 )
-from headwater.planner import minimise
+from headwater.planner import minimise, remembered_importance
 from headwater.randomness import Floats
+
+HETEROGENEITY = 0.02
+"""ρ where nobody gave it: a server cannot measure it, and real data had from 0.004 to 0.13."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +41,15 @@ class Counts:
         samples: N_m, samples over the whole run: those that came and those that are expected.
         held: samples in memory now.
         historical: clients whose samples were all there from the start.
+        rounds: of the run, or so far if it has no end.
+        drawing: what a round draws of what is held.
     """
 
     samples: Floats
     held: Floats
     historical: NDArray[np.bool_]
+    rounds: int = 1
+    drawing: Drawing = field(default_factory=Drawing)
 
 
 def importance(strategy: Strategy, counts: Counts) -> Floats:
@@ -77,6 +86,8 @@ def _planned(strategy: Strategy, counts: Counts) -> Floats:
             return _given(np.asarray(given), len(samples))
         case Optimal():
             return _optimal(strategy, samples, counts)
+        case Remembered():
+            return _remembered(strategy, samples, counts)
     raise InputError(
         f"{strategy!r} weighs single samples, which a live server does not know; declare the "
         "arrivals of all nodes, or choose a strategy that weighs clients, such as Uniform()"
@@ -109,3 +120,25 @@ def _optimal(strategy: Optimal, samples: Floats, counts: Counts) -> Floats:
     noise = (~counts.historical).astype(np.float64)
     values[there] = minimise(noise[there], samples[there], strategy.ratio).importance
     return values
+
+
+def _remembered(strategy: Remembered, samples: Floats, counts: Counts) -> Floats:
+    """The minimiser of Q with v_m = 1/B − 1/N, B as the client draws from what it holds now."""
+    if strategy.target is not None:
+        raise InputError(f"{strategy!r}: clients come and go here, so there can be no target")
+    alike = strategy.heterogeneity
+    there = counts.held > 0
+    held = counts.held[there]
+    drawn = held / (1 + counts.drawing.redraws(held))
+    noise = np.maximum(0.0, 1 / drawn - 1 / samples[there])
+    values = np.zeros(len(samples))
+    horizon = strategy.rounds(counts.rounds)
+    values[there] = remembered_importance(
+        samples[there], noise, horizon, HETEROGENEITY if alike is None else float(alike)
+    )
+    return values
+
+
+def looks_ahead(strategy: Strategy) -> bool:
+    """Does a strategy count what is expected until the last round, or only what has come?"""
+    return not isinstance(strategy, RememberedOnline | ByMemory)

@@ -8,16 +8,17 @@ made from the counts of that moment, and a client weighs all that it holds alike
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.errors import InputError
-from headwater.flower.importance import Counts, importance
+from headwater.flower.importance import Counts, importance, looks_ahead
 from headwater.flower.roster import Roster, Standing
 from headwater.ledger.arrivals import Arrivals, Constant, Once, Poisson, Trace
+from headwater.ledger.drawing import Drawing
 from headwater.ledger.ledger import Ledger
 from headwater.ledger.memory import Fifo, Keep, Memory, Reservoir
 from headwater.ledger.rounds import Round
@@ -51,13 +52,14 @@ class Declared:
     ledger: Ledger
 
     @classmethod
-    def of(cls, roster: Roster, strategy: Strategy, rounds: int, seed: int) -> Declared:
-        """The ledger of clients that all declared their arrivals."""
+    def of(cls, roster: Roster, strategy: Strategy, rounds: int, drawing: Drawing) -> Declared:
+        """The ledger of clients that all declared their arrivals, with the run's seed."""
         clients = [roster[m] for m in range(len(roster))]
         counts = [int((client.declared or {})["samples"]) for client in clients]
         processes = [arrivals(client) for client in clients]
         memories = [memory(client) for client in clients]
-        return cls(Ledger.weigh(unroll(counts, processes, memories, rounds, seed), strategy))
+        holdings = unroll(counts, processes, memories, rounds, drawing.seed)
+        return cls(Ledger.weigh(replace(holdings, drawing=drawing), strategy))
 
     def round(self, number: int, roster: Roster, connected: set[int]) -> Round:  # noqa: ARG002
         """The ledger's; who is not there is absent, the shares stay as planned."""
@@ -81,20 +83,25 @@ class Live:
     Attributes:
         strategy: how much clients count.
         rounds: the run's last round; None: it has none, and only what has come so far counts.
+        drawing: what a round draws of what the clients hold.
         seconds: how long a round takes, as measured.
     """
 
     strategy: Strategy
     rounds: int | None
+    drawing: Drawing
     seconds: float = _FLOWER_ROUND
 
     def round(self, number: int, roster: Roster, connected: set[int]) -> Round:
         """p_m(t) of the clients that are connected: who has left does not count."""
-        left = 0 if self.rounds is None else self.rounds - number + 1
+        ahead = self.rounds is not None and looks_ahead(self.strategy)
+        last = self.rounds if ahead and self.rounds is not None else number
+        left = last - number + 1 if ahead else 0
         expected = [self._expected(roster[m], left) for m in range(len(roster))]
         there = np.isin([roster[m].node for m in range(len(roster))], list(connected))
         held = np.where(there, roster.column("held"), 0.0)
-        counts = Counts(np.array(expected), held, roster.column("historical") > 0)
+        historical = roster.column("historical") > 0
+        counts = Counts(np.array(expected), held, historical, last, self.drawing)
         shares = importance(self.strategy, counts)
         clients = np.flatnonzero(shares)
         places = np.arange(len(clients) + 1)

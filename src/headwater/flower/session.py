@@ -118,8 +118,8 @@ class Session:
         clients = [self.roster[m] for m in range(len(self.roster))]
         s = self.settings
         if self._rounds is not None and foreseeable(clients, s.seed):
-            return Declared.of(self.roster, s.strategy, self._rounds, s.seed)
-        return Live(s.strategy, self._rounds)
+            return Declared.of(self.roster, s.strategy, self._rounds, s.local_work)
+        return Live(s.strategy, self._rounds, s.local_work)
 
     # ------------------------------------------------------------------ a round
 

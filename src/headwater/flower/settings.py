@@ -39,7 +39,7 @@ class Settings:
     checkpoint: Path | None = None
 
     def __post_init__(self) -> None:
-        LocalWork(self.local_steps, self.batch_size, self.participation, self.seed)
+        _ = self.local_work  # checks its own settings
         if isinstance(self.strategy, type) or not isinstance(self.strategy, Strategy):
             raise InputError(f"strategy: hw.Uniform() or the like; got {self.strategy!r}")
         _whole("min_clients", self.min_clients, 1)
@@ -51,6 +51,11 @@ class Settings:
             if getattr(self, name) is not None:
                 _number(name, getattr(self, name), 1e-9)
         self.rate(1)
+
+    @property
+    def local_work(self) -> LocalWork:
+        """What a client draws in a round."""
+        return LocalWork(self.local_steps, self.batch_size, self.participation, self.seed)
 
     def rate(self, round: int) -> float:
         """η of a round."""

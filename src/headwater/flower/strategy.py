@@ -29,6 +29,7 @@ from headwater.flower.state import Projection
 from headwater.flower.tally import Tally
 from headwater.flower.version import check
 from headwater.ledger.ledger import Ledger
+from headwater.ledger.remembered import RememberedOnline
 from headwater.ledger.strategies import Strategy as Weighting
 from headwater.ledger.strategies import Uniform
 
@@ -55,7 +56,8 @@ class StreamFedAvg(Strategy):
     """One model from many streams: FedAvg with planned, server-side shares p_m(t).
 
     Args:
-        strategy: how much each client counts: ``hw.Uniform()``, ``hw.Optimal(0.15)``, …
+        strategy: how much each client counts: ``hw.Uniform()``, ``hw.Optimal(0.15)``, …; None:
+            ``Uniform`` for runs with an end, ``RememberedOnline()`` for others.
         local_steps: E, gradient steps of a client in a round.
         batch_size: K; None: the whole memory.
         learning_rate: η, a number or a function of the round.
@@ -102,7 +104,7 @@ class StreamFedAvg(Strategy):
     ) -> None:
         check()
         self.settings = Settings(
-            strategy=strategy or Uniform(),
+            strategy=Uniform() if strategy is None else strategy,
             local_steps=local_steps,
             batch_size=batch_size,
             learning_rate=learning_rate,
@@ -120,6 +122,7 @@ class StreamFedAvg(Strategy):
             evaluate_every=evaluate_every,
             checkpoint=None if checkpoint is None else Path(checkpoint),
         )
+        self._chosen = strategy is not None
         self._driven: _Driven | None = None
 
     def start(
@@ -148,6 +151,8 @@ class StreamFedAvg(Strategy):
         if num_rounds is not None and num_rounds < 1:
             raise InputError(f"num_rounds: at least 1, or None for no end; got {num_rounds}")
         settings = _with_deadline(self.settings, timeout)
+        if num_rounds is None and not self._chosen:
+            settings = replace(settings, strategy=RememberedOnline())
         result = StreamResult()
         with _folder(settings) as folder, _stop_signals() as stop:
             size = len(messages.flatten(initial_arrays))
