@@ -125,18 +125,17 @@ def _arrivals(process: Arrivals, samples: Samples) -> Rounds:
     """Ask a process when samples arrive: from round 1 on, and never falling along a client."""
     who = f"{process!r}.rounds"
     rounds = whole_numbers(process.rounds(samples), len(samples.position), who)
-    # Where the number falls another client must begin, and only there, or at the very first sample,
-    # can be the smallest. Few places do fall, so that the check costs one comparison per sample.
-    falls = np.flatnonzero(rounds[1:] < rounds[:-1]) + 1
-    back = falls[samples.position[falls] > 0]
-    if len(back):
-        i = back[0]
+    # Where the number falls another client must begin. Two comparisons per sample find whether one
+    # does not; which one it is, is looked up only then.
+    falls = (rounds[1:] < rounds[:-1]) & (samples.position[1:] > 0)
+    if falls.any():
+        i = int(np.argmax(falls)) + 1
         raise InputError(
             f"{who}: a sample must not arrive before the one in front of it; samples "
             f"{samples.position[i] - 1} and {samples.position[i]} of client {samples.client[i]} "
             f"arrive in rounds {rounds[i - 1]} and {rounds[i]}"
         )
-    if min(rounds[0], rounds[falls].min(initial=1)) < 1:
+    if rounds.min() < 1:
         i = int(np.argmin(rounds))
         raise InputError(
             f"{who}: rounds are counted from 1; sample {samples.position[i]} of client "
