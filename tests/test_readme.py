@@ -33,7 +33,12 @@ def commands() -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "document", ["README.md", "CONTRIBUTING.md", "docs/tutorial.md", "docs/own_data.md"]
+    "document",
+    [
+        "README.md",
+        "CONTRIBUTING.md",
+        *(f"docs/{n}.md" for n in ("tutorial", "own_data", "daily_use")),
+    ],
 )
 def test_python_blocks_run(document, tmp_path):
     program = tmp_path / "program.py"

@@ -147,6 +147,7 @@ def step(
 ) -> tuple[State, float]:
     """One round: the next state, and how far the clients' moves together went (‖Δ‖)."""
     move = engine.moves(state.parameters, orders, rate)
+    # One number tells whether any of millions is NaN or infinite, and is worth recording anyway.
     length = float(move.norm())
     if not math.isfinite(length):
         raise DivergedError(
@@ -154,6 +155,7 @@ def step(
             f"learning_rate={rate:g}; try {rate / 10:g}, or keep the parameters in a projection "
             "such as Ball(10)"
         )
+    # A running mean: Σ q(t) θ(t) needs no more memory than one model, however many rounds.
     weight = state.weight + round_share
     average = state.average.lerp(state.parameters, round_share / weight)
     memory = state.memory
@@ -184,6 +186,7 @@ def schedule(rate: Rate, rounds: int) -> list[float]:
     values = [rate(t) for t in range(1, rounds + 1)] if callable(rate) else [rate] * rounds
     found = [number("learning_rate", v, "a number, or a function of the round") for v in values]
     for t, value in enumerate(found, 1):
+        # All rounds' rates are looked at now: a schedule that ends in 0 would fail hours later.
         if not (math.isfinite(value) and value > 0):
             raise InputError(f"learning_rate: a finite number above 0; got {value} in round {t}")
     return found

@@ -69,6 +69,7 @@ def _check_parameters(problem: Problem) -> None:
         raise InputError(
             f"model: parameters must all be float32 or all float64; found {', '.join(kinds)}"
         )
+    # Said here, or the first round would "diverge" and a smaller learning rate be recommended.
     for name, p in every:
         if not torch.isfinite(p).all():
             raise InputError(f"model: {name} has NaN or infinity before the first round")
@@ -90,6 +91,7 @@ def _different_samples(problem: Problem) -> tuple[Tensor, Tensor]:
     count = len(problem.x if problem.rows is None else problem.rows)
     x, y = problem.take(problem.where(np.arange(min(count, _CANDIDATES))))
     chosen = [0]
+    # Equal samples would hide a mixing: the mean of equals is each of them.
     for values in (x, y):
         differs = (values != values[:1]).reshape(len(values), -1).any(1).nonzero()
         chosen += differs[:1].flatten().tolist()
@@ -99,6 +101,7 @@ def _different_samples(problem: Problem) -> tuple[Tensor, Tensor]:
 
 def _check_losses(problem: Problem, x: Tensor, y: Tensor) -> None:
     """One finite number per sample, from which gradients reach the parameters."""
+    # With gradients on: a loss that cannot be differentiated is to be found now.
     with torch.enable_grad():
         output = check_answers(problem, x, y, "Client(y)")
         if problem.loss is cross_entropy:
@@ -135,6 +138,7 @@ def _losses(problem: Problem, output: Tensor, y: Tensor) -> Tensor:
 
 
 def _check_buffers(model: nn.Module, x: Tensor) -> None:
+    # On a copy, as the forward pass itself may be what changes the model.
     tried = copy.deepcopy(model)
     tried(x)
     before = dict(model.named_buffers())
@@ -160,6 +164,7 @@ def _check_alone(problem: Problem, x: Tensor, y: Tensor) -> None:
         )
     singles = [slice(k, k + 1) for k in range(len(x))]
     alone = [_alone(model, x[one]) for one in singles]
+    # Models may answer with tuples or dictionaries; those are compared by their losses only.
     if isinstance(together, Tensor) and not _close(torch.cat(alone), together):
         raise InputError(
             "model: a sample's answer depends on the other samples of its batch (a mean or a norm "

@@ -80,6 +80,7 @@ class Checkpoint:
         """Write what has not been written: first the records, then the state that needs them."""
         if self._newest is None:
             return
+        # This order: a state without its records could not go on, records without a state can.
         _append(self._lines, "".join(self._pending))
         self._pending.clear()
         replace(self.folder / "state.npz", self._packed(self._newest))
@@ -148,6 +149,7 @@ def read_rounds(file: Path, count: int | None = None, last: str | None = None) -
     try:
         lines = file.read_text().splitlines()[:count]
         for number, line in enumerate(lines, 1):
+            # The text itself is checked, not what it is read as: 1.0 and 1.00 are not the same.
             content, _, given = line.rpartition(', "check": ')
             check = _chained(check, content + "}")
             if given != f'"{check}"}}':

@@ -58,6 +58,8 @@ class Course:
     def identity(self) -> dict[str, str]:
         """Each thing that decides the run, in words that an error can use, and its name."""
         problem, tests = self.problem, self.tests
+        # The engine is not among them: all engines give the same numbers, up to rounding. Of a
+        # schedule its values count, whatever function gave them.
         decisive: dict[str, tuple[object, ...]] = {
             "the streams or the strategy": (self.ledger.holdings, self._weights_digest()),
             "local_steps, batch_size, participation or seed": (self.local_work,),
@@ -101,6 +103,8 @@ def check_same(stored: Stored, planned: Course, course: Course) -> None:
         planned: this course with as many rounds as the stored run was to have.
         course: this course.
     """
+    # As the stored run was planned: settings that follow from the number of rounds, such as how
+    # often it is tested, are then those of its own length.
     identity = planned.identity
     others = [name for name, value in identity.items() if stored.identity.get(name) != value]
     if others:
@@ -126,6 +130,7 @@ def _alike(one: Round, other: Round) -> bool:
     return (
         np.array_equal(one.samples, other.samples)
         and np.array_equal(one.clients, other.clients)
+        # Weights that only differ by a common factor, as Historical()'s do, are the same weights.
         and np.allclose(one.shares, other.shares, rtol=1e-12, atol=0.0)
         and np.allclose(one.weights, other.weights, rtol=1e-12, atol=0.0)
     )

@@ -101,6 +101,7 @@ def evaluate(
     Returns:
         One number per client for the loss and each metric.
     """
+    # The loss is measured like any metric, so all of them come from the same forward pass.
     measured = {"loss": Metric(loss, "lower"), **named_metrics(metrics, loss)}
     problem = Problem(model, part.x, part.y, part.row_tensor, loss)
     terms: dict[str, list[Tensor]] = {name: [] for name in measured}
@@ -135,6 +136,7 @@ def _score(measured: Mapping[str, Metric], terms: Mapping[str, Tensor], part: Pa
     values, failed = {}, {}
     for name, metric in measured.items():
         sums = _sums(terms[name].numpy(), part)
+        # The sums tell a model that fails from a value that does not exist, such as R² of equals.
         broken = there & ~np.isfinite(sums).all(1)
         with np.errstate(invalid="ignore"):  # what failed stays so, and is named
             found = np.full(len(there), np.nan)

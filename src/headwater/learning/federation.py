@@ -281,6 +281,8 @@ def _stack(pairs: Sequence[Pair | None], kind: str) -> Part:
             raise InputError(
                 f"client {m}: {kind}{_words(found)}; client {first} has {_words(like)}"
             )
+    # One tensor for all: a client is a run of sample numbers, and batches of many clients are one
+    # indexing operation.
     counts = [0 if found is None else len(found[0]) for found in pairs]
     x, y = (torch.cat([found[k] for _, found in there]) for k in (0, 1))
     return Part(x, y, np.concatenate([[0], np.cumsum(counts)]))

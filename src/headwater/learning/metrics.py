@@ -96,6 +96,7 @@ def _square_terms(output: Tensor, target: Tensor) -> Tensor:
 def _explained(sums: Floats, counts: Counts) -> Floats:
     """1 − Σ(y − f)² / Σ(y − ȳ)², the mean over a sample's numbers; NaN for labels all alike."""
     errors, labels, squares = np.split(sums, 3, axis=1)
+    # Σ(y − ȳ)² = Σy² − (Σy)²/n; what is left of equal labels is rounding, and no spread.
     spread = squares - labels**2 / counts[:, None]
     varied = spread > 1e-12 * np.maximum(squares, np.finfo(float).tiny)
     ratio = np.divide(errors, spread, where=varied, out=np.full_like(errors, np.nan))

@@ -245,6 +245,7 @@ class Chain:
     ) -> tuple[Tensor, Memory]:
         """The direction, and what all pieces remember."""
         after: list[Tensor] = []
+        # All memories lie in one flat tuple, which a checkpoint can write without knowing pieces.
         for piece in self.pieces:
             mine, memory = memory[: piece.slots], memory[piece.slots :]
             gradient, mine = piece(gradient, parameters, anchor, mine, step)

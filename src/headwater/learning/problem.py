@@ -89,6 +89,7 @@ class Problem:
 
     def where(self, samples: NDArray[np.int64]) -> Slice:
         """The rows of these samples; a slice if they follow each other, which needs no copy."""
+        # A slice is a view: no copy of the features, which is most of a small model's round.
         if self.rows is None and _consecutive(samples):
             return slice(int(samples[0]), int(samples[-1]) + 1)
         index = torch.from_numpy(np.require(samples, requirements=["C", "W"]))

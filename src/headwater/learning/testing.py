@@ -53,6 +53,7 @@ class Tests:
         interval = max(1, rounds // _TIMES) if every is None else _test_every(every)
         if part is None:
             return cls(None, measured, interval, rounds)
+        # Once, and not in every test.
         kind = precision_of(problem.model)
         x, y = (of_precision(v, kind, f"test {n}") for n, v in (("x", part.x), ("y", part.y)))
         tests = cls(replace(part, x=x, y=y), measured, interval, rounds)

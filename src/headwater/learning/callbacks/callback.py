@@ -99,6 +99,7 @@ class Callbacks:
 
     def after_round(self, moment: Moment) -> bool:
         """Tell all of a round; is one of them for ending the run?"""
+        # All are told before one may end the run: a log must not miss the last round.
         answers = [callback.after_round(moment) for callback in self.each]
         return any(answer is True for answer in answers)
 

@@ -82,6 +82,7 @@ class Mean:
         Mean(value=4.0, error=2.0, samples=2)
         """
         count = len(values)
+        # With as many degrees lost as there are samples nothing is left to estimate from.
         scale = count / (count - lost) if count > lost else 0.0
         spread = float(values.std(ddof=1)) if count > 1 else 0.0
         return cls(scale * float(values.mean()), scale * spread / math.sqrt(count), count)

@@ -144,6 +144,7 @@ def measure(
     settings = Settings(fraction, steps, learning_rate, batch_size, seed)
     who = Participants.of(model, clients, loss, rounds, settings)
     paper = paper_estimate(who, settings)
+    # Of many clients only some lend their models: each model is judged by all clients.
     every = max(1, -(-len(who.chosen) // hypotheses))
     models, variances = [who.start], []
     for place, (client, samples) in enumerate(who.chosen):

@@ -128,6 +128,7 @@ def combine(
     Estimate(gradient_norm=3.0, diameter=2.0, loss_bound=0.9, parameters=21, total_samples=200,
     fresh_clients=1)
     """
+    # Means over all samples that were looked at, so a client counts by how many those were.
     weights = np.array([r.loss.samples for r in reports], np.float64)
 
     def mean(values: list[float]) -> float:
