@@ -5,7 +5,8 @@ import pytest
 
 from headwater import InputError
 from headwater.fleet import Device, Fleet, Scenario, what_if
-from headwater.fleet.what_if import AS_IT_IS, Change
+from headwater.fleet.change import Change
+from headwater.fleet.what_if import AS_IT_IS
 from headwater.planner import minimise
 
 FLEET = Fleet.of(
