@@ -77,7 +77,7 @@ STRATEGIES = {
     "memory": hw.ByMemory(),
     "optimal": Optimal(0.3),
     "sharp": Optimal(0.3, bound="sharp"),
-    "remembered": hw.Remembered(heterogeneity=0.0),
+    "remembered": hw.Remembered(0.25, 0.0),
 }
 
 

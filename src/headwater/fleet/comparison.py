@@ -149,7 +149,7 @@ def compare(
     [('optimal', 0.4522, 0.2869), ('remembered', 0.5536, 0.2895), ('sharp', 0.2106, 0.3079)]
     """
     best = OPTIMUM[as_bound(bound)]
-    remembered = remembered or Remembered(heterogeneity=0.0)
+    remembered = remembered or Remembered(horizon=0.25, heterogeneity=0.0)
     strategies = _strategies(ratio, remembered)
     # The optimum comes first, so that among strategies that cost the same it is shown first.
     names = sorted(strategies, key=lambda name: name != best)
