@@ -93,12 +93,16 @@ def run(
 
       headwater run synthetic --historical 0.05 --strategies uniform,optimal,share-0.5 --seeds 5
       --json
+
+      torchrun --nnodes 4 --nproc-per-node 1 -m headwater run cifar10    (on each of four machines)
     """
     from headwater.experiments.comparison import Comparison, Entrant
     from headwater.experiments.experiment import Experiment
+    from headwater.experiments.many_ranks import follow, leading
     from headwater.experiments.run_folder import alone
     from headwater.experiments.run_log import RunLog
     from headwater.experiments.tasks.find import find_task
+    from headwater.learning import torchrun
     from headwater.report.progress import RunProgress
     from headwater.report.run import report
 
@@ -124,7 +128,10 @@ def run(
         folder = out or Path("runs") / f"{chosen.name}-{100 * historical:g}"
         experiment = Experiment(chosen, setup, folder, RunLog(folder / "runs.jsonl"))
         entrants = [{name: Entrant(name, strategy) for name, strategy in named.items()}] * seeds
-        with alone(folder):
+        if torchrun.rank() > 0:
+            follow(experiment.assist)
+            return
+        with leading(), alone(folder):
             experiment.open()
             table = Comparison(experiment, entrants, tuning, as_typed()).run(RunProgress, cores)
             report(table, folder, as_json)

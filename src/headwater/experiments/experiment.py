@@ -18,6 +18,7 @@ from pathlib import Path
 import torch
 
 from headwater.experiments.many_cores import Progress, Watch, each_in_a_process
+from headwater.experiments.many_ranks import each_over_ranks
 from headwater.experiments.measure import Measure
 from headwater.experiments.run_folder import settle
 from headwater.experiments.run_log import RunLog
@@ -25,6 +26,7 @@ from headwater.experiments.tasks.task import Task
 from headwater.experiments.time_spent import TimeSpent
 from headwater.experiments.training_run import CurvePoint, Outcome, Setup, TrainingRun
 from headwater.files import replace, sweep
+from headwater.learning import torchrun
 from headwater.learning.algorithm import DivergedError, Record
 from headwater.learning.evaluation import evaluate
 from headwater.learning.federation import Federation
@@ -94,7 +96,10 @@ class Experiment:
         def work(place: int, progress: Progress) -> Outcome:
             return self.train(wanted[todo[place]], progress)
 
-        found = each_in_a_process(work, names, watch, processes)
+        if torchrun.ranks() > 1:
+            found = each_over_ranks(work, [wanted[name] for name in todo], watch)
+        else:
+            found = each_in_a_process(work, names, watch, processes)
         return {**done, **dict(zip(todo, found, strict=True))}
 
     def train(self, run: TrainingRun, progress: Progress | None = None) -> Outcome:
@@ -110,7 +115,7 @@ class Experiment:
 
         federation = self._federation(run)
         try:
-            learned = self._learn(run, federation, see)
+            learned = self._learn(run, federation, folder, see)
         except DivergedError as error:
             if not run.tuning:
                 raise DivergedError(f"{run}: {error}") from None
@@ -122,6 +127,10 @@ class Experiment:
         self._store(run, outcome)
         return outcome
 
+    def assist(self, run: TrainingRun) -> None:
+        """Do a part of a run that the first of several ranks trains."""
+        self._learn(run, self._federation(run))
+
     def working_folder(self, run: TrainingRun) -> Path:
         """Where a run keeps what it needs to go on, and its models."""
         kind = "tuning" if run.tuning else "final"
@@ -129,7 +138,11 @@ class Experiment:
         return self.folder / "work" / run.label / f"seed-{run.seed}" / name
 
     def _learn(
-        self, run: TrainingRun, federation: Federation, see: Callable[[Record], None]
+        self,
+        run: TrainingRun,
+        federation: Federation,
+        folder: Path | None = None,
+        see: Callable[[Record], None] | None = None,
     ) -> Run:
         return simulate(
             self.task.model(run.seed),
@@ -141,9 +154,10 @@ class Experiment:
             run.learning_rate,
             run.seed,
             loss=self.task.defaults.loss,
-            workers=0,
+            # A run has a core of its own, unless all of torchrun's ranks work on it.
+            workers=0 if torchrun.ranks() == 1 else None,
             test_every=max(1, run.rounds // self.task.defaults.tests),
-            checkpoint=self.working_folder(run),
+            checkpoint=folder,
             progress=see,
         )
 
