@@ -158,7 +158,7 @@ class Experiment:
             workers=0 if torchrun.ranks() == 1 else None,
             test_every=max(1, run.rounds // self.task.defaults.tests),
             checkpoint=folder,
-            progress=see,
+            progress=see or False,
         )
 
     def _store(self, run: TrainingRun, outcome: Outcome) -> None:

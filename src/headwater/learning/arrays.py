@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
@@ -47,6 +49,27 @@ def of_precision(values: Tensor, precision: torch.dtype, name: str) -> Tensor:
             "scale them (subtract the mean, divide by the deviation), or use model.double()"
         )
     return converted
+
+
+def joined(parts: Sequence[Tensor]) -> Tensor:
+    """All rows in one tensor; where they lie if that is one after the other, else in a copy.
+
+    >>> whole = torch.arange(6.0)
+    >>> joined([whole[:2], whole[2:5]]).data_ptr() == whole.data_ptr()
+    True
+    >>> joined([whole[2:5], whole[:2]])
+    tensor([2., 3., 4., 0., 1.])
+    """
+    first = parts[0]
+    end = first.data_ptr()
+    for part in parts:
+        there = part.untyped_storage().data_ptr() == first.untyped_storage().data_ptr()
+        alike = part.dtype == first.dtype and part.is_contiguous()
+        if not (there and alike and part.data_ptr() == end):
+            return torch.cat(list(parts))
+        end += part.numel() * part.element_size()
+    rows = sum(len(part) for part in parts)
+    return first.as_strided((rows, *first.shape[1:]), first.stride())
 
 
 def _checked(values: Values, name: str) -> Tensor:

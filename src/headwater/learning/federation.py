@@ -14,7 +14,7 @@ from torch import Tensor
 
 from headwater.errors import InputError
 from headwater.learning import view
-from headwater.learning.arrays import Values, features, labels
+from headwater.learning.arrays import Values, features, joined, labels
 from headwater.ledger.arrivals import Arrivals, Once
 from headwater.ledger.holdings import Counts, Holdings
 from headwater.ledger.memory import Keep, Memory
@@ -284,7 +284,7 @@ def _stack(pairs: Sequence[Pair | None], kind: str) -> Part:
     # One tensor for all: a client is a run of sample numbers, and batches of many clients are one
     # indexing operation.
     counts = [0 if found is None else len(found[0]) for found in pairs]
-    x, y = (torch.cat([found[k] for _, found in there]) for k in (0, 1))
+    x, y = (joined([found[k] for _, found in there]) for k in (0, 1))
     return Part(x, y, np.concatenate([[0], np.cumsum(counts)]))
 
 

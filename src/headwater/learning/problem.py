@@ -37,6 +37,7 @@ class Problem:
         loss: (outputs, labels) -> one number per sample.
         seed: for modules that draw at random (dropout).
         local: what clients do with their gradients; plain steps unless told otherwise.
+        channels_last: lay the images of a batch channels last, which makes convolutions faster.
     """
 
     model: nn.Module
@@ -46,6 +47,7 @@ class Problem:
     loss: Loss = cross_entropy
     seed: int = 0
     local: Chain = PLAIN
+    channels_last: bool = False
 
     @classmethod
     def of(cls, model: nn.Module, part: Part, loss: Loss = cross_entropy, seed: int = 0) -> Problem:
@@ -55,7 +57,8 @@ class Problem:
             _ordinary(of_precision(values, precision_of(own), f"Client({name})"))
             for name, values in (("x", part.x), ("y", part.y))
         )
-        return cls(own, _laid_out(x, own), y, part.row_tensor, loss, seed)
+        images = x.ndim == 4 and any(isinstance(m, nn.Conv2d) for m in own.modules())
+        return cls(own, x, y, part.row_tensor, loss, seed, channels_last=images)
 
     @cached_property
     def parameters(self) -> list[tuple[str, nn.Parameter]]:
@@ -96,14 +99,16 @@ class Problem:
         return index if self.rows is None else self.rows[index]
 
     def take(self, rows: Slice) -> tuple[Tensor, Tensor]:
-        """Features and labels of these rows; images that lie channels last stay so."""
+        """Features and labels of these rows.
+
+        Images are laid out batch by batch, which costs next to nothing beside a convolution; a
+        second copy of all of them would cost as much memory as the data.
+        """
         if isinstance(rows, slice):
-            return self.x[rows], self.y[rows]
-        if self.x.ndim == 4 and not self.x.is_contiguous():
-            picked = self.x.permute(0, 2, 3, 1).index_select(0, rows).permute(0, 3, 1, 2)
+            x, y = self.x[rows], self.y[rows]
         else:
-            picked = self.x.index_select(0, rows)
-        return picked, self.y.index_select(0, rows)
+            x, y = self.x.index_select(0, rows), self.y.index_select(0, rows)
+        return (x.contiguous(memory_format=torch.channels_last) if self.channels_last else x), y
 
     @cached_property
     def draws(self) -> bool:
@@ -148,13 +153,6 @@ def precision_of(model: nn.Module) -> torch.dtype:
     """The kind of numbers that a model computes with."""
     kinds = (p.dtype for p in model.parameters() if p.is_floating_point())
     return next(kinds, torch.float32)
-
-
-def _laid_out(x: Tensor, model: nn.Module) -> Tensor:
-    """Images of a convolutional model lie channels last, which is faster."""
-    if x.ndim == 4 and any(isinstance(m, nn.Conv2d) for m in model.modules()):
-        return x.contiguous(memory_format=torch.channels_last)
-    return x
 
 
 def _ordinary(values: Tensor) -> Tensor:
