@@ -115,7 +115,7 @@ class Experiment:
 
         federation = self._federation(run)
         try:
-            learned = self._learn(run, federation, folder, see)
+            learned = self._learn(run, federation, folder, see=see)
         except DivergedError as error:
             if not run.tuning:
                 raise DivergedError(f"{run}: {error}") from None
@@ -129,7 +129,8 @@ class Experiment:
 
     def assist(self, run: TrainingRun) -> None:
         """Do a part of a run that the first of several ranks trains."""
-        self._learn(run, self._federation(run))
+        # Only the first rank tells, but all must have somebody to tell.
+        self._learn(run, self._federation(run), see=lambda record: None)
 
     def working_folder(self, run: TrainingRun) -> Path:
         """Where a run keeps what it needs to go on, and its models."""
@@ -142,7 +143,8 @@ class Experiment:
         run: TrainingRun,
         federation: Federation,
         folder: Path | None = None,
-        see: Callable[[Record], None] | None = None,
+        *,
+        see: Callable[[Record], None],
     ) -> Run:
         return simulate(
             self.task.model(run.seed),
@@ -158,7 +160,7 @@ class Experiment:
             workers=0 if torchrun.ranks() == 1 else None,
             test_every=max(1, run.rounds // self.task.defaults.tests),
             checkpoint=folder,
-            progress=see or False,
+            progress=see,
         )
 
     def _store(self, run: TrainingRun, outcome: Outcome) -> None:

@@ -112,7 +112,6 @@ def simulate(
         version: a word that stands for what a checkpoint cannot identify (an open file that a loss
             reads from); give another when it changes.
         progress: True for a bar on the terminal; or a function, called with each round's record.
-            Of torchrun's ranks only the first shows it.
         callbacks: told of every round, and free to end the run: ``EarlyStopping("loss")``,
             ``CsvLog(path)``, ``TensorBoardLog(folder)``, ``MlflowLog()``, or your own
             :class:`headwater.Callback`. Of several ranks, the first tells and decides.
@@ -132,8 +131,7 @@ def simulate(
     """
     seed = seed_number(seed)
     _check_kinds(loss, version)
-    shown = _shown(progress)
-    watching = Callbacks([*(shown if torchrun.rank() == 0 else []), *callbacks])
+    watching = Callbacks([*_shown(progress), *callbacks])
     federation = _federation(clients, test)
     problem = Problem.of(model, federation.train, loss, seed)
     problem = replace(problem, local=chain_of(local, "local"))
