@@ -62,6 +62,7 @@ CAPACITIES = (1, 10, 100, 1_000, 10_000)
 
 CURVES = (
     Curve("whole memory of 4, E = 1", "clients", {m: Point(m, 4) for m in DECADES}),
+    Curve("one sample, E = 1", "clients", {m: Point(m, 1) for m in (*DECADES, 10_000_000)}),
     Curve("batches of 2, E = 1", "clients", {m: Point(m, 4, batch=2) for m in DECADES}),
     Curve("batches of 2, E = 5", "clients", {m: Point(m, 4, batch=2, steps=5) for m in DECADES}),
     Curve("E = 1", "parameters", {(p := sized(h, 1)).parameters: p for h in HIDDEN}),

@@ -191,6 +191,19 @@ def test_a_client_with_a_large_batch_does_not_make_the_others_large():
     assert [group.columns.shape for group in found] == [(20, 1), (1, 400)]
 
 
+def test_forming_groups_costs_in_proportion_to_the_clients():
+    looked_at = []
+
+    def cost(sizes):
+        looked_at.append(len(sizes))
+        return sizes
+
+    ledger = hw.Ledger.of([2] * 5000, hw.Once(), hw.Keep(), hw.Uniform(), rounds=1)
+    found = list(groups(LocalWork(1).orders(ledger.round(1)), cost, 100))
+    assert [len(group.shares) for group in found] == [50] * 100
+    assert sum(looked_at) <= 2 * 5000
+
+
 def test_groups_of_clients_that_do_not_fit_into_memory_together(monkeypatch):
     problem = KINDS["network"].problem()
     all_orders = list(LocalWork(2, None).follow(some_ledger()))

@@ -130,7 +130,7 @@ class Experiment:
     def assist(self, run: TrainingRun) -> None:
         """Do a part of a run that the first of several ranks trains."""
         # Only the first rank tells, but all must have somebody to tell.
-        self._learn(run, self._federation(run), see=lambda record: None)
+        self._learn(run, self._federation(run), see=lambda _: None)
 
     def working_folder(self, run: TrainingRun) -> Path:
         """Where a run keeps what it needs to go on, and its models."""

@@ -55,7 +55,10 @@ def groups(orders: Orders, cost: Cost, room: int) -> Iterator[Group]:
     by_size = np.argsort(sizes, kind="stable")
     start = 0
     while start < len(by_size):
-        left = by_size[start:]
+        # Costs rise along the row, so no more than this can fit. Were all that are left looked at
+        # for every group, the work would grow with the square of the clients.
+        least = int(cost(sizes[by_size[start : start + 1]])[0])
+        left = by_size[start : start + max(1, room // least)]
         padded = cost(sizes[left]) * np.arange(1, len(left) + 1)  # of the first, the first two, …
         members = left[: max(1, int(np.searchsorted(padded, room, side="right")))]
         own = sizes[members][:, None]
