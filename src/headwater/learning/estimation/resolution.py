@@ -25,13 +25,13 @@ def resolve(
     holdings: Holdings,
     loss: Loss = cross_entropy,
     seed: int = 0,
-    rate: float = 0.1,
+    rate: float | None = None,
 ) -> Strategy:
     """The strategy itself or, where something is left open, the same with what is found for it.
 
     ``Optimal()`` without a ratio and ``Target()`` without constants get the paper's estimate;
     ``Remembered()`` without a horizon or a heterogeneity gets what is measured. ``rate`` is the
-    mean learning rate of the run, on which the horizon hangs.
+    mean learning rate of the run, on which the horizon hangs; without it the horizon stays open.
 
     >>> from headwater.ledger.strategies import Uniform
     >>> resolve(Uniform(), None, None, None)
@@ -55,13 +55,13 @@ def _remembered(
     holdings: Holdings,
     loss: Loss,
     seed: int,
-    rate: float,
+    rate: float | None,
 ) -> Remembered:
     """The rule with both of its numbers."""
     if strategy.heterogeneity is None:
         seen = measure_heterogeneity(model, federation, loss, seed, rounds=holdings.rounds)
         strategy = replace(strategy, heterogeneity=seen.ratio.value)
-    if strategy.horizon is None:
+    if strategy.horizon is None and rate is not None:
         steps = holdings.drawing.local_steps
         found = measure_horizon(model, federation, rate, holdings.rounds, steps, loss, seed)
         # As a fraction: measured numbers are not whole, and a run may be extended.
