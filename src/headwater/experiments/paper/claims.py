@@ -16,7 +16,7 @@ from headwater.experiments.table import Table
 
 HOLDS, NOISE, FAILS, ONE_SEED = "holds", "within noise", "does not hold", "one seed"
 BASELINES = ("Fresh", "Historical", "Uniform")
-RULES = ("Remembered", "Ours", "Sharp", "Measured", "Sharp, measured", "Printed ratio")
+RULES = ("Remembered", "Quarter", "Ours", "Sharp", "Measured", "Sharp, measured", "Printed ratio")
 """Ways to choose p_hist without a grid."""
 
 Steps = Callable[[float, float, float], tuple[float, float]]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from headwater.errors import InputError
 from headwater.experiments.comparison import Comparison, Entrant, Watching
 from headwater.experiments.experiment import Experiment
 from headwater.experiments.paper.grid import table_file
@@ -84,8 +85,13 @@ class Study:
         for name, line in wanted.items():
             strategy = line.strategy(ratios)
             if strategy is not None:
-                # what a strategy still has to measure is measured now: lines may then coincide
-                known = resolve(strategy, model, final, holdings, seed=seed)
+                # What a strategy still has to measure is measured now: lines may then coincide.
+                try:
+                    known = resolve(strategy, model, final, holdings, seed=seed)
+                except InputError:
+                    if self.only is None:
+                        continue  # these samples do not tell; nobody has asked for this line
+                    raise
                 found[name] = entrant(known, line.about, holdings)
         return found
 
