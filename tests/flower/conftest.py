@@ -6,6 +6,8 @@ import pytest
 from loopback_grid import LoopbackGrid
 from toy_node import Served, toy
 
+from headwater.flower.deployment.superlink import free_port
+
 
 @pytest.fixture
 def fleet(tmp_path, monkeypatch):
@@ -21,6 +23,11 @@ def live_fleet(tmp_path, monkeypatch):
     monkeypatch.setattr("headwater.flower.exchange._POLL", 0.001)
     with ExitStack() as stack:
         yield make_fleet(stack, tmp_path, live=True)
+
+
+@pytest.fixture
+def unused_port():
+    return free_port()
 
 
 def make_fleet(stack, folder, live):

@@ -166,3 +166,21 @@ def test_a_model_is_tested_here_as_flower_users_expect(live_fleet):
         live_fleet, initial(), 2, evaluate_fn=lambda number, arrays: MetricRecord({"n": number})
     )
     assert {k: v["n"] for k, v in result.evaluate_metrics_serverapp.items()} == {0: 0, 1: 1, 2: 2}
+
+
+def test_prometheus_reads_the_servers_numbers(fleet, unused_port):
+    from urllib.request import urlopen
+
+    seen = []
+
+    def look(entry):
+        with urlopen(f"http://127.0.0.1:{unused_port}/metrics", timeout=5) as answer:
+            seen.append(answer.read().decode())
+
+    strategy = StreamFedAvg(hw.ByMemory(), min_clients=3, metrics_port=unused_port)
+    strategy.start(fleet, initial(), 2, progress=look)
+    assert "headwater_server_round 2\n" in seen[1]
+    assert 'headwater_server_held{client="node1"} 6\n' in seen[1]
+    assert "headwater_server_prequential_loss 1.0\n" in seen[1]
+    with pytest.raises(OSError, match="refused"):
+        urlopen(f"http://127.0.0.1:{unused_port}/metrics", timeout=5)

@@ -18,7 +18,11 @@ def reported(client: Standing, report: Mapping[str, float] | None) -> dict[str, 
     # Counts never fall, and nobody holds more than has arrived, whatever a client claims.
     arrived = max(client.arrived, int(report.get("arrived", client.arrived)))
     held = int(report.get("held", client.held))
-    measures = {name: report.get(f"prequential-{name}") for name in _MEASURES}
+    # The latest samples tell how good the model is now, where a node keeps them apart.
+    measures = {
+        name: report.get(f"prequential-recent_{name}", report.get(f"prequential-{name}"))
+        for name in _MEASURES
+    }
     return {
         "asked": client.asked + 1,
         "answered": client.answered + 1,

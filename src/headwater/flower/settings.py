@@ -37,6 +37,7 @@ class Settings:
     catch_up: float = 4.0
     evaluate_every: int = 0
     checkpoint: Path | None = None
+    metrics_port: int | None = None
 
     def __post_init__(self) -> None:
         _ = self.local_work  # checks its own settings
@@ -44,6 +45,8 @@ class Settings:
             raise InputError(f"strategy: hw.Uniform() or the like; got {self.strategy!r}")
         _whole("min_clients", self.min_clients, 1)
         _whole("evaluate_every", self.evaluate_every, 0)
+        if self.metrics_port is not None:
+            _whole("metrics_port", self.metrics_port, 0)
         _number("quorum", self.quorum, 0.0, 1.0)
         _number("catch_up", self.catch_up, 1.0)
         _number("ask_again", self.ask_again, 0.1)

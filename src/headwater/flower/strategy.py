@@ -22,6 +22,7 @@ from headwater.errors import InputError
 from headwater.flower import messages
 from headwater.flower.checkpoint import Checkpoint
 from headwater.flower.journal import Entry
+from headwater.flower.metrics import MetricsServer
 from headwater.flower.realised import read_ledger
 from headwater.flower.session import Session
 from headwater.flower.settings import Rate, Settings
@@ -75,6 +76,7 @@ class StreamFedAvg(Strategy):
         catch_up: how many times its share a client that is often absent may count.
         evaluate_every: rounds between tests at the clients; 0: none.
         checkpoint: a folder; a run that was stopped, or killed, goes on from there.
+        metrics_port: Prometheus text on http://127.0.0.1:port/metrics; None: off.
 
     Example:
         strategy = StreamFedAvg(hw.Uniform(), local_steps=5, learning_rate=0.1, checkpoint="run")
@@ -101,6 +103,7 @@ class StreamFedAvg(Strategy):
         catch_up: float = 4.0,
         evaluate_every: int = 0,
         checkpoint: Path | str | None = None,
+        metrics_port: int | None = None,
     ) -> None:
         check()
         self.settings = Settings(
@@ -121,6 +124,7 @@ class StreamFedAvg(Strategy):
             catch_up=catch_up,
             evaluate_every=evaluate_every,
             checkpoint=None if checkpoint is None else Path(checkpoint),
+            metrics_port=metrics_port,
         )
         self._chosen = strategy is not None
         self._driven: _Driven | None = None
@@ -157,7 +161,10 @@ class StreamFedAvg(Strategy):
         with _folder(settings) as folder, _stop_signals() as stop:
             size = len(messages.flatten(initial_arrays))
             name = settings.fingerprint(size, num_rounds)
-            with Checkpoint(folder, name, settings.seed) as store:
+            with (
+                Checkpoint(folder, name, settings.seed) as store,
+                MetricsServer(settings.metrics_port) as metrics,
+            ):
                 session = Session(
                     grid, initial_arrays, settings, num_rounds, store, stop, train_config
                 )
@@ -165,6 +172,7 @@ class StreamFedAvg(Strategy):
                 if session.state.round == 0 and not stop.is_set():
                     _test(evaluate_fn, 0, session, result)
                 for entry in _rounds(session, num_rounds):
+                    metrics.show(entry, session.roster)
                     result.train_metrics_clientapp[entry.round] = MetricRecord(dict(entry.metrics))
                     self._test_at_clients(session, entry.round, evaluate_config, result)
                     _test(evaluate_fn, entry.round, session, result)
