@@ -55,7 +55,7 @@ from .ledger.memory import Reservoir as Reservoir
 from .ledger.optimal import Optimal as Optimal
 from .ledger.recorded import Recorded as Recorded
 from .ledger.remembered import Remembered as Remembered
-from .ledger.remembered import RememberedOnline as RememberedOnline
+from .ledger.remembered_online import RememberedOnline as RememberedOnline
 from .ledger.samples import Samples as Samples
 from .ledger.strategies import ByMemory as ByMemory
 from .ledger.strategies import Fresh as Fresh

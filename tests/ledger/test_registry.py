@@ -29,7 +29,7 @@ def test_a_name_comes_back_from_its_strategy(name):
         Optimal(0.1234567891),
         Optimal(5e-324, "sharp"),
         Optimal(1e300),
-        Remembered(heterogeneity=0.13),
+        Remembered(0.25, heterogeneity=0.13),
         RememberedOnline(heterogeneity=1 / 7),
     ],
 )

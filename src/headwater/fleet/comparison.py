@@ -19,7 +19,8 @@ from headwater.fleet.outlook import Outlook
 from headwater.fleet.remembering import Remembering
 from headwater.ledger.optimal import Optimal
 from headwater.ledger.registry import REGISTRY
-from headwater.ledger.remembered import Remembered, RememberedOnline
+from headwater.ledger.remembered import Remembered
+from headwater.ledger.remembered_online import RememberedOnline
 from headwater.ledger.strategies import ByMemory, Fresh, Historical, Strategy, Uniform
 from headwater.planner import Constants, bound_terms, effective_samples, exact_noise, minimise
 from headwater.randomness import Floats

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from headwater.errors import InputError
 from headwater.ledger.drawing import Drawing
 from headwater.ledger.optimal import Optimal
-from headwater.ledger.remembered import Remembered, RememberedOnline
+from headwater.ledger.remembered import Remembered
+from headwater.ledger.remembered_online import RememberedOnline
 from headwater.ledger.strategies import (
     ByMemory,
     Fresh,

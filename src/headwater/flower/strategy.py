@@ -30,7 +30,7 @@ from headwater.flower.state import Projection
 from headwater.flower.tally import Tally
 from headwater.flower.version import check
 from headwater.ledger.ledger import Ledger
-from headwater.ledger.remembered import RememberedOnline
+from headwater.ledger.remembered_online import RememberedOnline
 from headwater.ledger.strategies import Strategy as Weighting
 from headwater.ledger.strategies import Uniform
 

@@ -59,6 +59,7 @@ class ClientTerms:
     def _redraws(self) -> Floats | None:
         """The factor r of each spell; None if all batches are full."""
         size = self.holdings.drawing.batch_size
+        # A batch that no client's samples ever exceed is full, whatever is held when.
         if size is None or self.holdings.collected.max() <= size:
             return None
         return self.holdings.drawing.redraws(self._spells.held)
@@ -75,6 +76,7 @@ class ClientTerms:
         """
         h = self.holdings
         if round_shares is None:
+            # 1/q(t) is T in every round: no sum over rounds, and no spells, are needed.
             inverse = h.rounds * h.rounds_held[self._samples].astype(np.float64)
         else:
             inverse = self._spells.over_spells(self._spells.over_rounds(_inverse(round_shares)))
@@ -107,8 +109,10 @@ class ClientTerms:
         h = self.holdings
         if self._redraws is None:
             return h.collected.astype(np.float64)
+        # Draws of different rounds are independent: their variances add, round by round.
         redrawn = self._spells.over_spells(self._redraws * self._rounds)
         added = self._per_client(np.square(self._share) * redrawn)
+        # N/(1 + N·added) and not 1/(1/N + added), so that clients without samples give 0.
         return h.collected / (1 + h.collected * added)
 
     @cached_property
@@ -118,6 +122,7 @@ class ClientTerms:
         It is 1/f − 1 for a client that is there in a fraction f of the rounds and counts the same
         in each of them; 0 if it is always there.
         """
+        # How much the client counts is constant within a spell, and 0 where it holds nothing.
         weight = self._spells.sum_of(self._share)
         squares = np.bincount(self._spells.client, weight**2 * self._rounds, self.holdings.clients)
         return np.maximum(self.holdings.rounds * squares - (self.holdings.collected > 0), 0.0)

@@ -80,6 +80,7 @@ class Drawing:
         """
         if self.batch_size is None:
             return np.zeros(len(held))
+        # Memories smaller than the batch are used whole: K = n, and nothing is random.
         return np.maximum(held / self.batch_size - 1, 0.0) / self.local_steps
 
 

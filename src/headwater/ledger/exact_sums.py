@@ -44,6 +44,7 @@ def covering(begin: Places, end: Places, values: Floats, places: int) -> Floats:
     for digit, unit in _digits(values):
         comes = np.bincount(begin, digit, places + 1)
         goes = np.bincount(end, digit, places + 1)
+        # Whole numbers below 2^53 throughout: neither the difference nor the running sum rounds.
         sums += unit * np.cumsum(comes - goes)[:places]
     return sums
 
@@ -65,7 +66,7 @@ def within(begin: Places, end: Places, values: Floats) -> Floats:
     """
     sums = np.zeros(len(begin))
     for digit, unit in _digits(values):
-        running = np.concatenate([[0.0], np.cumsum(digit)])
+        running = np.concatenate([[0.0], np.cumsum(digit)])  # exact, and so is its difference
         sums += unit * (running[end] - running[begin])
     return sums
 

@@ -120,6 +120,7 @@ class Ledger:
         if callable(self.weights):
             every = range(1, self.holdings.rounds + 1)
             return np.array([self.weights_at(t).sum() for t in every])
+        # Samples without weight would only make the digits of the exact sums longer.
         there = np.flatnonzero((self.holdings.rounds_held > 0) & (self.weights > 0))
         begin = self.holdings.enter[there] - 1
         end = self.holdings.leave[there] - 1
@@ -138,6 +139,7 @@ class Ledger:
             for t in range(1, self.holdings.rounds + 1):
                 weight += self.weights_at(t)
         else:
+            # A weight that stays the same counts in every round that holds the sample.
             weight = self.weights * self.holdings.rounds_held
         return weight / weight.sum()
 
@@ -200,6 +202,7 @@ class Ledger:
         return Figures(self.sample_shares, self.importance, self._moments(self.holdings.drawing))
 
     def _moments(self, drawing: Drawing) -> Moments:
+        # Who takes part depends on all shares of a round, so that rounds must be gone through.
         if callable(self.weights) or drawing.participation is not None:
             return ByRounds(self.rounds, self.round_shares, drawing)
         return BySpells(self.holdings, self.weights, self.round_weight, drawing)

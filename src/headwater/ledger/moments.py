@@ -104,6 +104,7 @@ class BySpells:
     def _redraws(self) -> Floats | None:
         """The factor r of each spell; None if all batches are full."""
         size = self.drawing.batch_size
+        # A batch that no client's samples ever exceed is full, whatever is held when.
         if size is None or self.holdings.collected.max() <= size:
             return None
         return self.drawing.redraws(self._spells.held)
@@ -111,11 +112,14 @@ class BySpells:
     @cached_property
     def samples(self) -> float:
         """Σ_t q(t) Σ_i E a_i(t)²."""
+        # As held; this needs no spells, whose sorting would be the dearest part.
         enter = self.holdings.enter[self._there]
         leave = self.holdings.leave[self._there]
         inverse = within(enter - 1, leave - 1, 1 / self.round_weight)
         if self._redraws is not None:
+            # What mini-batches add depends on how many samples the client holds at the time.
             inverse = inverse + self._spells.over_spells(self._redraws * self._inverse)
+        # In this order: a weight times its sum of 1/S(t) is at most a number of rounds.
         return float((self._shares * (self._weights * inverse)).sum())
 
     @cached_property
@@ -137,7 +141,8 @@ class BySpells:
 
     def _inequality(self, weight: Floats) -> Floats:
         """n/(n − 1) · (Σ_j s_j² − 1/n) of each spell: 0 if the weights in memory are equal."""
-        divisor = np.where(weight > 0, weight, 1.0)
+        divisor = np.where(weight > 0, weight, 1.0)  # nothing is held in some spells
+        # Divided twice, as the square of a small weight may be too small for float64.
         squares = self._spells.sum_of(np.square(self._weights)) / divisor / divisor
         return unequal(squares, self._spells.held)
 
@@ -162,6 +167,7 @@ class ByRounds:
         rows: list[tuple[float, float, float]] = []
         before: Round | None = None
         for round in self.rounds():
+            # Most rounds of a slow stream are those before them: they share arrays, and moments.
             same = before is not None and round.samples is before.samples
             rows.append(rows[-1] if same else _moments_of_round(round, self.drawing))
             before = round
@@ -190,18 +196,21 @@ def unequal(squares: Floats, held: Floats) -> Floats:
         >>> unequal(np.array([0.25, 1.0, 1.0]), np.array([4.0, 2.0, 1.0]))
         array([0., 1., 0.])
     """
-    count = np.maximum(held, 2)
+    count = np.maximum(held, 2)  # a single sample is always drawn: its case is answered by 0
+    # Rounding may put equal shares a little below their least sum of squares, 1/n.
     return np.where(held > 1, np.maximum(squares - 1 / count, 0) * count / (count - 1), 0.0)
 
 
 def _moments_of_round(round: Round, drawing: Drawing) -> tuple[float, float, float]:
     """Σ_i E a_i², Σ_m E u_m² and Σ_i Var a_i of one round."""
     held = np.diff(round.offsets).astype(np.float64)
+    # Everybody takes part unless fewer are asked for than there are.
     chance = np.ones(len(held))
     number = drawing.participants(len(held))
     if number < len(held):
         chance = inclusion(round.shares, number)
     redraws = drawing.redraws(held)
+    # All samples of a client share r and π, so that sums over its samples come first.
     squares = np.add.reduceat(np.square(round.weights), round.offsets[:-1])
     of_samples = np.square(round.shares) * squares
     of_clients = np.square(round.shares) * (1 + redraws * unequal(squares, held)) / chance

@@ -70,6 +70,7 @@ class Optimal:
         fresh = ~holdings.historical & (holdings.collected > 0)
         if self.bound == "paper":
             return self._minimiser(fresh.astype(np.float64), terms)
+        # c1 holds the paper's slack factor √(M − M_hist), which the exact noise does not need.
         many = int(fresh.sum())
         return settled(terms, lambda noise: self._minimiser(exact_noise(noise, many), terms))
 

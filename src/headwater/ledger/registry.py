@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from headwater.errors import InputError
 from headwater.ledger.optimal import Optimal
-from headwater.ledger.remembered import Remembered, RememberedOnline
+from headwater.ledger.remembered import Remembered
+from headwater.ledger.remembered_online import RememberedOnline
 from headwater.ledger.strategies import ByMemory, Fresh, Historical, Share, Strategy, Uniform
 
 

@@ -41,7 +41,9 @@ class Round:
             weights: λ of each, above 0.
             starts: where each client's sample numbers begin, and where the last client's end.
         """
+        # Sample numbers ascend, and so do clients: where each client's begin is a binary search.
         counts = np.diff(np.searchsorted(samples, starts))
+        # Only clients with a sample appear, so that reduceat meets no empty stretch.
         clients = np.flatnonzero(counts)
         counts = counts[clients]
         offsets = np.concatenate([[0], np.cumsum(counts)])

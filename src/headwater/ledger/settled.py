@@ -36,6 +36,7 @@ def settled(terms: ClientTerms, minimiser: Callable[[Floats], Floats]) -> Floats
         One number per client.
     """
     shares = np.full(terms.holdings.rounds, 1 / terms.holdings.rounds)
+    # Begin as if all rounds counted the same, which is often so.
     importance = minimiser(terms.noise())
     for turn in range(MOST_TURNS):
         now = np.maximum(terms.round_shares(importance), EMPTY_ROUND)

@@ -44,17 +44,21 @@ class Spells:
     @classmethod
     def of(cls, client: Places, enter: Places, leave: Places, rounds: int) -> Spells:
         """Find the spells of samples that are each held for at least one round."""
+        # A moment is a client and a round in one whole number, so that sorting them puts client
+        # after client and, within a client, round after round.
         size = rounds + 2
         row = client.astype(np.int64) * size
         moments = np.concatenate([row + enter, row + leave])
         # A stable sort merges runs that are sorted already, as entries are and departures often.
         order = np.argsort(moments, kind="stable")
         in_order = moments[order]
+        # Several samples may enter or leave at one moment, which begins a single spell.
         new = np.diff(in_order, prepend=-1) > 0
         place = np.empty(len(moments), np.int64)
         place[order] = np.cumsum(new) - 1
         moments = in_order[new]
         begin = moments % size
+        # A spell ends where the client's next one begins; the last of a client is empty.
         following = np.append(begin[1:], 0)
         end = np.maximum(begin, np.where(np.append(np.diff(moments // size), 1), begin, following))
         return cls(moments // size, begin, end, *np.split(place, 2))

@@ -37,10 +37,12 @@ class Walk:
         """Sample numbers, ascending, of every round from ``first`` on; equal rounds share them."""
         there = self._there
         enter, leave = self._holdings.enter[there], self._holdings.leave[there]
+        # The first round is looked up; from there on only what changes is touched.
         now = there[(enter <= first) & (first < leave)]
         yield now
         for round in range(first + 1, self._holdings.rounds + 1):
             gone, new = self._leaving.at(round), self._entering.at(round)
+            # New arrays, never changes in place: whoever keeps an earlier round keeps it whole.
             if len(gone):
                 now = np.delete(now, np.searchsorted(now, gone))
             if len(new):
