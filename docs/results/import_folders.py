@@ -73,7 +73,11 @@ def bring(folder: Path, target: Path, data_dir: Path | None) -> tuple[str, ...]:
             log.append("run", {**about, **outcome.as_json()})
     new_estimates = estimates(folder, log, identify.data)
     if index is not None:
-        contents(index, names, identify).added_to(Contents.load(log)).save(log)
+        new, before = contents(index, names, identify), Contents.load(log)
+        if before is not None and before.tuning != new.tuning:
+            print(f"{folder.name}: tuned otherwise; its runs are there, the table's lines stay")
+        else:
+            new.added_to(before).save(log)
     return f"{len(set(names.values()) - there)} runs,", f"{new_estimates} estimates"
 
 
