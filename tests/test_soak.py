@@ -5,20 +5,20 @@ from tests.soak import damage, inputs, kills
 from tests.soak.trial import BAD
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", range(2))
 def test_bad_inputs_are_answered(part: int) -> None:
     for number in range(25 * part, 25 * (part + 1)):
         verdict, what = inputs.trial(number)
         assert verdict not in BAD, f"{number}: {what}"
 
 
-@pytest.mark.parametrize("number", range(16))
+@pytest.mark.parametrize("number", range(10))
 def test_damaged_files_are_mended_or_named(number: int) -> None:
     verdict, what = damage.trial(number)
     assert verdict not in BAD, what
 
 
-@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("number", [0])
 def test_killed_runs_go_on_and_end_with_the_same_bits(number: int) -> None:
     verdict, what = kills.trial(number)
     assert verdict == "fine", what
