@@ -268,8 +268,8 @@ def test_only_the_owner_can_read_the_files(tmp_path):
     ("x", "y", "says"),
     [
         (np.zeros(2), 0, "shape"),
-        (np.array([0, np.nan, 0]), 0, "NaN or infinite"),
-        (np.array([0, np.inf, 0]), 0, "NaN or infinite"),
+        (np.array([0, np.nan, 0]), 0, "NaN, infinite"),
+        (np.array([0, np.inf, 0]), 0, "NaN, infinite"),
         (np.zeros(3), float("nan"), "label is NaN"),
         (np.zeros(3), 1.5, "no whole number"),
         (np.zeros(3), -1, "below 0"),
@@ -282,6 +282,25 @@ def test_what_does_not_fit_the_schema_is_named(x, y, says):
     assert says in SCHEMA.problem(x, y)
     if x.shape == (3,) and not isinstance(y, str | bool):
         assert not SCHEMA.fit(x[None], np.array([y]))
+
+
+def test_a_number_that_is_infinite_when_it_is_stored_is_refused():
+    large = np.array([0, 1e300, 0])
+    assert "not to be stored as float32" in SCHEMA.problem(large, 0)
+    assert not SCHEMA.fit(large[None], np.zeros(1))
+    number = Schema((1,), label_type="float32")
+    assert "infinite" in number.problem(np.zeros(1), 1e300)
+    assert not number.fit(np.zeros((1, 1)), np.array([1e300]))
+    double = Schema((3,), "float64", low=0, high=1)
+    assert double.fit(large[None], np.zeros(1))
+
+
+def test_features_that_are_whole_numbers_must_be_whole():
+    words = Schema((2,), "int64", low=0, high=1)
+    assert words.fit(np.array([[3.0, 4.0]]), np.zeros(1))
+    assert not words.fit(np.array([[3.0, 4.5]]), np.zeros(1))
+    assert "int64" in words.problem(np.array([3.0, 4.5]), 0)
+    assert "int64" in words.problem(np.array([3.0, 1e17]), 0)
 
 
 def test_what_fits_the_schema_has_no_problem():

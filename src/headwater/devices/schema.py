@@ -56,15 +56,15 @@ class Schema:
         """Why features do not fit; None: they fit."""
         if x.shape != self.features:
             return f"features of shape {x.shape}, expected {self.features}"
-        if not np.isfinite(x).all():
-            return "a feature is NaN or infinite"
+        if not self._storable(x, self.feature_type):
+            return f"a feature is NaN, infinite, or not to be stored as {self.feature_type}"
         return None
 
     def label_problem(self, y: float) -> str | None:
         """Why a label does not fit; None: it fits."""
         if isinstance(y, bool) or not isinstance(y, int | float | np.number):
             return f"label {y!r:.40} is no number"
-        if not math.isfinite(y):
+        if not self._storable(np.asarray(y, np.float64), "float32"):
             return "the label is NaN or infinite"
         if self.label_type == "int64" and not float(y).is_integer():
             return f"label {y:g} is no whole number"
@@ -80,12 +80,20 @@ class Schema:
         return (
             x.shape == (len(y), *self.features)
             and y.ndim == 1
-            and bool(np.isfinite(x).all())
-            and bool(np.isfinite(y).all())
+            and self._storable(x, self.feature_type)
+            and self._storable(y, "float32")
             and whole
             and (self.low is None or bool((y >= self.low).all()))
             and (self.high is None or bool((y <= self.high).all()))
         )
+
+    def _storable(self, values: NDArray[Any], kind: FeatureType) -> bool:
+        """Finite, and still so as it is stored: 1e300 is a number, but no float32."""
+        if kind == "int64":
+            whole = np.isfinite(values) & (values == np.floor(values))
+            return bool((whole & (np.abs(values) < 2.0**53)).all())
+        with np.errstate(over="ignore"):
+            return bool(np.isfinite(values.astype(kind)).all())
 
     def arrays(self, x: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         """Features and labels as they are stored, little-endian and contiguous."""
