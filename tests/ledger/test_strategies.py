@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 from random_federations import settings_of_a_ledger
 
@@ -130,7 +130,10 @@ def test_the_sharp_bounds_noise_is_that_of_its_own_ledger(setting, ratio):
     assume(all(holdings.held(t).any() for t in range(1, setting.rounds + 1)))
     fresh = int((~holdings.historical & (holdings.collected > 0)).sum())
     strategy = hw.Optimal(ratio / math.sqrt(max(fresh, 1)), bound="sharp")
-    p = strategy.importance(holdings)
+    try:
+        p = strategy.importance(holdings)
+    except hw.InputError:  # rarely no answer agrees with itself, and that is said
+        reject()
     assume(p[holdings.collected > 0].min() > 1e-6)
     ledger = hw.Ledger.weigh(holdings, strategy)
     noise = ClientTerms(holdings).noise(ledger.round_shares)
