@@ -79,7 +79,7 @@ REGISTRY: Mapping[str, Entry] = {
             "clients by the samples that the model can remember; X is how much clients differ",
             Remembered,
             number="heterogeneity",
-            fixed={"horizon": 0.25, "target": None},
+            fixed={"horizon": None, "target": None},
         ),
         Entry(
             "online",
