@@ -18,6 +18,7 @@ from headwater.flower.journal import Journal
 from headwater.flower.plan import foreseeable
 from headwater.flower.roster import Roster, Standing, natural
 from headwater.ledger.orders import LocalWork
+from headwater.ledger.registry import named
 
 
 @pytest.mark.parametrize(
@@ -56,6 +57,15 @@ def test_remembered_samples_from_counts_equal_the_online_ledgers(steps, batch):
         samples, held = np.array([100.0, 4 * t]), np.array([100.0, 4])
         counts = Counts(samples, held, np.array([True, False]), t, drawing)
         np.testing.assert_allclose(importance(strategy, counts), ledger.client_shares[t - 1])
+
+
+@pytest.mark.parametrize("name", ["remembered", "online", "remembered-0.1"])
+def test_what_only_a_simulation_measures_has_a_default_here(name):
+    samples, held = np.array([100.0, 40]), np.array([100.0, 4])
+    counts = Counts(samples, held, np.array([True, False]), rounds=10)
+    found = importance(named(name), counts)
+    assert found.sum() == pytest.approx(1)
+    assert found[0] > found[1] > 0
 
 
 def test_who_holds_nothing_counts_nothing_now():

@@ -34,6 +34,10 @@ HETEROGENEITY = 0.02
 """ρ where nobody gave it: a server cannot measure it, and real data had from 0.004 to 0.13."""
 
 
+HORIZON = 0.25
+"""The part of the run over which the model forgets, where nobody gave it."""
+
+
 @dataclass(frozen=True)
 class Counts:
     """What is known of the clients' samples, one entry per client.
@@ -128,12 +132,13 @@ def _remembered(strategy: Remembered, samples: Floats, counts: Counts) -> Floats
     if strategy.target is not None:
         raise InputError(f"{strategy!r}: clients come and go here, so there can be no target")
     alike = strategy.heterogeneity
+    timed = strategy if strategy.horizon is not None else Remembered(HORIZON, alike)
     there = counts.held > 0
     held = counts.held[there]
     drawn = held / (1 + counts.drawing.redraws(held))
     noise = np.maximum(0.0, 1 / drawn - 1 / samples[there])
     values = np.zeros(len(samples))
-    horizon = strategy.rounds(counts.rounds)
+    horizon = timed.rounds(counts.rounds)
     values[there] = remembered_importance(
         samples[there], noise, horizon, HETEROGENEITY if alike is None else float(alike)
     )
