@@ -120,3 +120,28 @@ def test_simulate_measures_the_horizon_at_the_run_s_own_rate():
     assert slow.strategy.horizon == pytest.approx(direct.value / 60)
     assert 0 < fast.strategy.horizon < 0.5 < slow.strategy.horizon <= 1
     assert fast.ledger.importance[0] > slow.ledger.importance[0] + 0.1
+
+
+def test_optimisers_of_one_s_own_need_a_horizon_of_one_s_own():
+    x, y = torch.randn(40, 4), torch.randint(0, 2, (40,))
+    clients = [hw.Client(x[:20], y[:20]), hw.Client(x[20:], y[20:])]
+    given = {"rounds": 4, "server": hw.Momentum(0.9)}
+    with pytest.raises(hw.InputError, match=r"horizon.*server="):
+        hw.simulate(nn.Linear(4, 2), clients, hw.Remembered(heterogeneity=0.0), **given)
+    hw.simulate(nn.Linear(4, 2), clients, hw.Remembered(0.25, 0.0), **given)
+
+
+def test_the_online_form_gets_rounds():
+    """A fraction would be one of the rounds so far, and no longer what was measured."""
+    x, y = torch.randn(40, 4), torch.randint(0, 2, (40,))
+    clients = [hw.Client(x[:20], y[:20]), hw.Client(x[20:], y[20:])]
+    rule = hw.RememberedOnline(None, 0.0)
+    run = hw.simulate(nn.Linear(4, 2), clients, rule, rounds=30, learning_rate=0.3)
+    measured = measure_horizon(run.problem.model, clients, 0.3, 30).value
+    assert run.strategy.horizon == max(1, round(measured))
+
+
+def test_without_gradients_around_it_is_measured_all_the_same():
+    client = hw.Client(torch.randn(20, 4), torch.randint(0, 2, (20,)))
+    with torch.no_grad():
+        assert measure_horizon(nn.Linear(4, 2), [client], 0.1, 50).value > 0

@@ -159,3 +159,10 @@ def test_a_process_of_ones_own_can_leave_too():
 def test_sums_per_client_are_exact_for_whole_numbers(values):
     holdings = hw.unroll([2, 3], hw.Once(), hw.Keep(), rounds=1)
     assert holdings.per_client(values).tolist() == [int(values[:2].sum()), int(values[2:].sum())]
+
+
+def test_samples_that_would_come_after_their_client_has_left_never_enter():
+    holdings = hw.unroll([40], hw.Window(1, 5, hw.Constant(2)), hw.Fifo(4), rounds=10)
+    entered = np.bincount(holdings.enter, minlength=12)
+    assert entered.tolist() == [0, 2, 2, 2, 2, 2, 0, 0, 0, 0, 0, 30]
+    assert (holdings.leave >= holdings.enter).all()

@@ -89,7 +89,11 @@ class Presence:
 
     def _greet(self, connected: set[int]) -> None:
         now = time.monotonic()
-        for node in sorted(connected - self.roster.nodes):
+        # Who holds nothing has no share and is not asked to train, so nobody would hear of its
+        # first samples: it is asked again until it has some.
+        members = (self.roster[m] for m in range(len(self.roster)))
+        empty = {client.node for client in members if not client.held}
+        for node in sorted(connected - (self.roster.nodes - empty)):
             if now - self._greeted.get(node, -self._ask_again) >= self._ask_again:
                 self._greeted[node] = now
                 tag = Tag(messages.DESCRIBE, node)

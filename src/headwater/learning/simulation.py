@@ -37,6 +37,7 @@ from headwater.learning.settings import seed_number
 from headwater.learning.testing import Tests, with_score
 from headwater.ledger.ledger import Ledger
 from headwater.ledger.orders import LocalWork
+from headwater.ledger.remembered import Remembered
 from headwater.ledger.strategies import Strategy, Uniform
 
 
@@ -140,12 +141,13 @@ def simulate(
     local_work = LocalWork(local_steps, batch_size, participation, seed)
 
     wanted = Uniform() if strategy is None else strategy
+    _check_horizon(wanted, local, server)
 
     def plan(length: int) -> Course:
         # Strategies may look at what is drawn, not only at what is held.
         holdings = replace(federation.holdings(length, seed), drawing=local_work)
         rates = schedule(learning_rate, length)
-        rate = sum(rates) / length
+        rate = server_rate * sum(rates) / length
         chosen = resolve(wanted, problem.model, federation, holdings, loss, seed, rate)
         ledger = Ledger.weigh(holdings, chosen)
         tests = Tests.of(federation.test, problem, metrics, test_every, length)
@@ -179,6 +181,15 @@ def simulate(
     # A finished run that was read from its folder has not been tested again.
     score = score or _score(course, state)
     return Run(course.strategy, course.ledger, history, state, problem, score)
+
+
+def _check_horizon(strategy: Strategy, local: object, server: object) -> None:
+    """The measured horizon is that of plain steps: momentum and Adam forget at another pace."""
+    if isinstance(strategy, Remembered) and strategy.horizon is None and (local or server):
+        raise InputError(
+            f"strategy: {type(strategy).__name__}() measures its horizon for plain gradient steps; "
+            "with optimisers in local= or server= give it, as in Remembered(horizon=0.25)"
+        )
 
 
 def _shown(progress: object) -> list[Callback]:

@@ -68,13 +68,16 @@ def _intervals(
     end: Rounds | int = rounds + 1
     if isinstance(process, Departures):
         end = np.minimum(_departures(process, samples), rounds + 1)
-    enter = np.minimum(_arrivals(process, samples), end)
+    arrival = _arrivals(process, samples)
+    enter = np.minimum(arrival, end)
     leave = np.broadcast_to(np.asarray(end, np.int64), enter.shape)
-    if rule.capacity is None:
-        return enter, leave
-    slots = _slots(rule, rule.capacity, samples)
-    leave = _next_in_slot(samples, slots, enter, leave)
-    return enter, np.where(slots == REJECTED, enter, leave)
+    if rule.capacity is not None:
+        slots = _slots(rule, rule.capacity, samples)
+        leave = _next_in_slot(samples, slots, enter, leave)
+        leave = np.where(slots == REJECTED, enter, leave)
+    # What would come after its client has left never comes: it enters after the last round.
+    never = arrival >= end
+    return np.where(never, rounds + 1, enter), np.where(never, rounds + 1, leave)
 
 
 def _next_in_slot(samples: Samples, slots: Slots, enter: Rounds, end: Rounds) -> Rounds:

@@ -13,10 +13,12 @@ from headwater.learning.estimation.measured import Uncertain
 from headwater.learning.estimation.participants import still_problem
 from headwater.learning.federation import Client, Federation
 from headwater.learning.losses import Loss, cross_entropy
+from headwater.learning.problem import gradients_on
 from headwater.ledger.holdings import Counts, Holdings
 from headwater.randomness import Purpose, uniform
 
 
+@gradients_on()
 def measure_horizon(
     model: nn.Module,
     clients: Sequence[Client] | Federation,

@@ -14,6 +14,7 @@ from headwater.learning.losses import Loss, cross_entropy
 from headwater.ledger.holdings import Holdings
 from headwater.ledger.optimal import Optimal
 from headwater.ledger.remembered import Remembered
+from headwater.ledger.remembered_online import RememberedOnline
 from headwater.ledger.strategies import Strategy
 from headwater.ledger.target import Target
 
@@ -64,6 +65,16 @@ def _remembered(
     if strategy.horizon is None and rate is not None:
         steps = holdings.drawing.local_steps
         found = measure_horizon(model, federation, rate, holdings.rounds, steps, loss, seed)
-        # As a fraction: measured numbers are not whole, and a run may be extended.
-        strategy = replace(strategy, horizon=min(1.0, found.value / holdings.rounds))
+        strategy = replace(strategy, horizon=_horizon(strategy, found.value, holdings.rounds))
     return strategy
+
+
+def _horizon(strategy: Remembered, measured: float, rounds: int) -> float:
+    """A measured τ as the strategy takes it.
+
+    As a fraction of the run, since it is no whole number; but the online form takes fractions of
+    the rounds so far, so it gets rounds.
+    """
+    if isinstance(strategy, RememberedOnline):
+        return max(1, round(measured))
+    return min(1.0, measured / rounds)
