@@ -213,3 +213,34 @@ def test_a_run_on_it_learns() -> None:
     assert found.rounds == 16
     assert run.history[-1].accuracy is not None
     assert run.history[-1].accuracy > 0.9
+
+
+def table_file(folder: Path, text: str) -> Path:
+    (folder / "own.csv").write_text(text)
+    return folder / "own.csv"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("device,at,a,y\np,2026-01-01,1,x\nq,2026-01-02,2,\n", r"'y'.*line 3|line 3.*'y'"),
+        ("device,at,a,y\np,2026-01-01,1,x\n,2026-01-02,2,z\n", r"device"),
+        ("device,at,a,a,y\np,2026-01-01,1,2,x\nq,2026-01-02,2,3,z\n", r"'a' is there twice"),
+        ("device,at,a,y\np,2026-01-01,1.5,x\nq,2026-01-02,hot,z\n", r"'hot' is not a number"),
+        ("device,at,a,y\np,2026-01-01,1,x\nq,2026-01-02,2,x\n", r"one class only"),
+    ],
+)
+def test_tables_that_would_be_learned_wrongly_are_refused(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        from_frame(table_file(tmp_path, text), **COLUMNS)
+
+
+def test_client_time_and_label_are_three_columns() -> None:
+    with pytest.raises(InputError, match="three different columns"):
+        from_frame(frame(), client="device", time="at", label="at")
+
+
+def test_a_federation_of_a_table_is_shown_in_short() -> None:
+    assert len(repr(from_frame(frame(), **COLUMNS))) < 500

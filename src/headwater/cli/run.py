@@ -85,6 +85,9 @@ def run(
     accuracy over the rounds, and a run folder with every outcome (runs.jsonl) and the models. Stop
     it whenever you like: the same command goes on where it was.
 
+    TASK is synthetic, air, activity, cifar10, cifar100, femnist or shakespeare; module:Class of
+    your own; or a table of timestamped rows, .csv or .parquet.
+
     Examples:
 
       headwater run synthetic

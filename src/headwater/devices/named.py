@@ -29,4 +29,7 @@ def load(name: str, setting: str) -> Any:
         raise InputError(f"{setting}: cannot import {name!r} ({error})") from error
     except AttributeError:
         raise InputError(f"{setting}: module {module_name!r} has no {path!r}") from None
+    except Exception as error:  # whatever a user's own module raises while it is imported
+        what = f"{type(error).__name__}: {error}"
+        raise InputError(f"{setting}: importing {module_name} fails ({what})") from error
     return thing

@@ -81,16 +81,19 @@ class Columns:
             try:
                 found[row] = np.nan if _missing(value) else float(_no_text(value))
             except (TypeError, ValueError):
+                # In a column of text the first number is as much text as the word that made it so.
+                bad = next((r for r, v in enumerate(values) if not _reads(v)), row)
                 raise InputError(
-                    f"{self.place(name, row)}: {value!r} is not a number; leave the column out of "
-                    "features, or turn it into numbers first"
+                    f"{self.place(name, bad)}: {values[bad]!r} is not a number; leave the column "
+                    "out of features, or turn it into numbers first"
                 ) from None
         return found
 
     def words(self, name: str) -> Column:
         """A column of names, none of them missing: words or whole numbers."""
         values = self[name]
-        gone = _gaps(values)
+        blank = np.flatnonzero([value == "" for value in values])
+        gone = np.union1d(_gaps(values), blank).astype(np.int64)
         if len(gone):
             raise InputError(
                 f"{self.place(name, int(gone[0]))}: missing, as in {len(gone):,} of {self.rows:,} "
@@ -212,6 +215,9 @@ def _file(path: Path) -> Columns:
     except (pyarrow.ArrowInvalid, OSError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from error
     names = tuple(table.column_names)
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise InputError(f"{path}: column {twice[0]!r} is there twice; rename one of them")
     return Columns(str(path), names, table.num_rows, _arrow(table), 0 if kind == ".parquet" else 2)
 
 
@@ -230,6 +236,15 @@ def _missing(value: object) -> bool:
         return bool(value != value)
     except TypeError:  # pandas.NA does not even say that
         return True
+
+
+def _reads(value: Any) -> bool:
+    """Whether this could be a number, if it were not among words."""
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _no_text(value: Any) -> Any:

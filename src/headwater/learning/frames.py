@@ -25,7 +25,7 @@ Numbers = NDArray[np.int64]
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FrameFederation(Federation):
     """A federation that knows which table it came from.
 
@@ -209,6 +209,10 @@ def _chosen(
     """The feature columns: all others unless told."""
     for setting, name in (("client", client), ("time", time), ("label", label)):
         table.need([name], setting)
+    if len({client, time, label}) < 3:
+        raise InputError(
+            f"client={client!r}, time={time!r}, label={label!r}: three different columns"
+        )
     if not table.rows:
         raise InputError(f"{table.source}: it has no rows")
     if features is None:
@@ -227,6 +231,10 @@ def _labels(table: Columns, label: str) -> tuple[NDArray[Any], tuple[Any, ...]]:
     if kind in "iu":
         return table[label].astype(np.int64), ()
     classes, numbers = np.unique(table.words(label), return_inverse=True)
+    if len(classes) == 1:
+        raise InputError(
+            f"label: column {label!r} has one class only, {classes[0]!r}; there is nothing to learn"
+        )
     return numbers.astype(np.int64), tuple(classes.tolist())
 
 

@@ -88,6 +88,9 @@ def load(text: str, what: str) -> Any:
             f"{what} {text!r}: cannot import {module} ({error}); it must lie in the current "
             "folder or be installed"
         ) from error
+    except Exception as error:  # whatever a user's own module raises while it is imported
+        why = f"{type(error).__name__}: {error}"
+        raise InputError(f"{what} {text!r}: importing {module} fails ({why})") from error
     if not hasattr(found, name):
         raise InputError(f"{what} {text!r}: module {module} has no {name!r}")
     return getattr(found, name)
