@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
@@ -37,11 +39,26 @@ def test_a_mistake_is_one_line(tmp_path, words, said):
     assert "Traceback" not in done.stderr
 
 
+@pytest.fixture
+def short_folder():
+    """Sockets have short paths: pytest's own folders are too deep for them."""
+    with tempfile.TemporaryDirectory(prefix="hw-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def test_a_folder_that_is_too_deep_for_sockets_is_refused_at_once(tmp_path):
+    deep = tmp_path / ("deep" * 20)
+    done = headwater("fleet", "up", "--folder", str(deep), "--clients", "2")
+    assert done.returncode == 2
+    assert "bytes too long" in done.stderr
+    assert not (deep / "fleet.json").exists()
+
+
 @pytest.mark.xdist_group("flower")
 @pytest.mark.skipif(broker.find() is None, reason="mosquitto is not installed")
-def test_a_fleet_comes_up_learns_survives_and_goes_down(tmp_path):
+def test_a_fleet_comes_up_learns_survives_and_goes_down(short_folder):
     """Broker, SuperLink, nodes, streams; the command, the broker and a node are killed."""
-    folder = tmp_path / "fleet"
+    folder = short_folder / "fleet"
     words = ["fleet", "up", "--folder", str(folder), "--clients", "2", "--per-second", "20"]
     command = subprocess.Popen(
         [sys.executable, "-m", "headwater", *words], stdout=subprocess.DEVNULL

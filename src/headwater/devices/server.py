@@ -18,7 +18,7 @@ from headwater.errors import InputError
 log = logging.getLogger(__name__)
 
 _PATIENCE = 60.0  # seconds for the next byte of a request
-_LONGEST = 107  # bytes of a socket's path, by the operating system
+LONGEST_PATH = 107  # bytes of a socket's path, by the operating system
 
 
 class Server:
@@ -99,9 +99,9 @@ class _Connection(socketserver.BaseRequestHandler):
 
 def _prepare(path: Path) -> None:
     """A folder for the owner only; a socket left by a node that was killed is removed."""
-    if len(os.fsencode(path)) > _LONGEST:
+    if len(os.fsencode(path)) > LONGEST_PATH:
         raise InputError(
-            f"socket: at most {_LONGEST} bytes of path, got {path}; name a shorter one"
+            f"socket: at most {LONGEST_PATH} bytes of path, got {path}; name a shorter one"
         )
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     mode = stat.S_IMODE(path.parent.stat().st_mode)

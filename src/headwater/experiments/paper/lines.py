@@ -47,14 +47,14 @@ def definitions(dataset: str, historical: float) -> dict[str, Definition]:
         "Uniform": Definition("all samples alike", lambda _: Uniform()),
         "Ours": _optimal("the paper's bound, its estimate", "estimated"),
         "Remembered": Definition("what the model can remember", lambda _: Remembered()),
-        "Quarter": Definition(
-            "what is remembered over a quarter of the run", lambda _: Remembered(0.25), usual=False
-        ),
         "Historical": _fixed(1.0),
         "Fresh": _fixed(0.0),
         **{f"Share {share:g}": _fixed(share) for share in (0.5, 0.8, 0.2)},
         "Sharp": _optimal("exact variability, the paper's estimate", "estimated", sharp=True),
         "Measured": _optimal("the paper's bound, measured ratio", "measured"),
+        "Quarter": Definition(
+            "what is remembered over a quarter of the run", lambda _: Remembered(0.25), usual=False
+        ),
         "Sharp, measured": _optimal("exact variability, measured ratio", "measured", sharp=True),
     }
     published = TABLES.get(historical, {}).get(dataset)

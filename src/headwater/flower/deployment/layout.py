@@ -11,10 +11,12 @@ logs/         what every process says
 from __future__ import annotations
 
 import json
+import os
 import secrets
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from headwater.devices.server import LONGEST_PATH
 from headwater.errors import InputError
 from headwater.files import replace
 from headwater.flower.deployment.certificates import ServerFiles, make_server_files
@@ -102,6 +104,15 @@ class Fleet:
     page_port: int = field(default_factory=free_port)
     token: str = field(default_factory=lambda: secrets.token_urlsafe(16))
     learning: Learning = field(default_factory=Learning)
+
+    def __post_init__(self) -> None:
+        paths = [os.fsencode(self.socket(name).absolute()) for name in self.clients]
+        beyond = max(map(len, paths), default=0) - LONGEST_PATH
+        if beyond > 0:
+            raise InputError(
+                f"folder {self.folder}: the nodes' sockets in it would have paths that are "
+                f"{beyond} bytes too long for the operating system; choose a shorter one"
+            )
 
     @property
     def server_files(self) -> ServerFiles | None:
