@@ -398,3 +398,30 @@ def test_the_module_is_the_command() -> None:
         [sys.executable, "-m", "headwater", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith("headwater ")
+
+
+@pytest.mark.parametrize("what", ["in its making", "in its split"])
+def test_a_task_of_one_s_own_that_raises_is_one_line_with_its_place(
+    tmp_path: Path, what: str
+) -> None:
+    making = 'raise KeyError("no such column")' if what == "in its making" else "pass"
+    (tmp_path / "own_task.py").write_text(
+        "from headwater.experiments.tasks.synthetic import Synthetic\n"
+        "class Mine(Synthetic):\n"
+        "    def __init__(self):\n"
+        f"        {making}\n"
+        "    def split(self, historical, rounds, seed):\n"
+        '        raise KeyError("no such column")\n'
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "headwater", "run", "own_task:Mine", "--seeds", "1"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 2
+    assert "own_task.py, line" in done.stderr
+    assert "KeyError: 'no such column'" in done.stderr
+    assert "Traceback" not in done.stderr

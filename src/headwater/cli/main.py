@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import traceback
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -51,10 +53,14 @@ def main() -> None:
         if error.errno is None:
             raise
         _fail(_about_file(error))
-    except (MemoryError, RuntimeError) as error:
-        if not _is_out_of_memory(error):
+    except Exception as error:
+        if _is_out_of_memory(error):
+            kept = "what is finished is kept: free some, or use fewer cores"
+            _fail(f"out of memory ({error}); {kept}")
+        place = _own_code(error)
+        if place is None:
             raise
-        _fail(f"out of memory ({error}); what is finished is kept: free some, or use fewer cores")
+        _fail(f"{place}: {type(error).__name__}: {error}")
 
 
 def _about_file(error: OSError) -> str:
@@ -66,6 +72,20 @@ def _about_file(error: OSError) -> str:
         advice = "what was finished is kept, mend it and run the same command again"
     where = f"{error.filename}: " if error.filename else ""
     return f"{where}{error.strerror}; {advice}"
+
+
+def _own_code(error: BaseException) -> str | None:
+    """Where the user's own code, such as a task or a model, failed; None: it was not theirs."""
+    ours = Path(__file__).parents[1]
+    known = (ours, Path(sys.prefix), Path(sys.base_prefix), Path(os.__file__).parent)
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [
+        frame
+        for frame in frames
+        if not frame.filename.startswith("<")
+        and not any(Path(frame.filename).is_relative_to(place) for place in known)
+    ]
+    return f"{theirs[-1].filename}, line {theirs[-1].lineno}" if theirs else None
 
 
 def _is_out_of_memory(error: Exception) -> bool:
