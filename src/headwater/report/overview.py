@@ -34,6 +34,7 @@ def write_overview(results: Path) -> Path:
         _TITLE,
         "## How far behind the grid's best is each rule that needs no grid?",
         _closest(tables),
+        _NOT_ALIKE,
         _gaps(tables),
         "![Accuracy over p_hist in every table, and what each rule chose](shares.png)",
         "## All tables",
@@ -46,6 +47,11 @@ def write_overview(results: Path) -> Path:
     replace(path, ("\n\n".join(parts) + "\n").encode())
     return path
 
+
+_NOT_ALIKE = (
+    "Means and worst cases are over the tables that a rule has been run on: two rules with other "
+    "numbers of tables cannot be compared by them, only table by table."
+)
 
 _HOW = (
     "Written by `headwater paper claims` from the tables' `runs.jsonl`; nothing here is written by "
