@@ -26,15 +26,15 @@ from pathlib import Path
 
 import numpy as np
 
-from headwater.devices.database import Database, Survives
-from headwater.devices.dead_letters import DeadLetters
 from headwater.devices.intake import Intake
-from headwater.devices.mapping import SampleMapping
+from headwater.devices.intake.dead_letters import DeadLetters
+from headwater.devices.intake.mapping import SampleMapping
+from headwater.devices.intake.waiting import WaitingSamples
 from headwater.devices.memory import Batch, DurableMemory
-from headwater.devices.sample_settings import SampleSettings
+from headwater.devices.memory.database import Database, Survives
 from headwater.devices.settings import Limits
-from headwater.devices.source_settings import MqttSettings
-from headwater.devices.waiting import WaitingSamples
+from headwater.devices.settings.samples import SampleSettings
+from headwater.devices.settings.sources import MqttSettings
 from headwater.ledger.memory import Keep
 
 COUNT, BATCH, FEATURES, TURNS = 50_000, 256, 16, 5

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from intakes import held, open_intake
 from nodes import node_settings
 
-from headwater.devices.mapping import SampleMapping
-from headwater.devices.sample_settings import SampleSettings
+from headwater.devices.intake.mapping import SampleMapping
+from headwater.devices.settings.samples import SampleSettings
 
 FLAT = SampleSettings(features=("a", "b"), label="y", classes=3, id="id", time="t")
 

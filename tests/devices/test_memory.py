@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 from numbered_stream import SCHEMA, check_whole, expected, open_memory, stream
 
 import headwater as hw
-from headwater.devices.database import Database, DiskFullError
 from headwater.devices.memory import Batch, DurableMemory
-from headwater.devices.schema import Schema
+from headwater.devices.memory.database import Database, DiskFullError
+from headwater.devices.memory.schema import Schema
 from headwater.randomness import Purpose, below
 
 

@@ -17,7 +17,7 @@ from node_process import running, write_toml
 from nodes import node_settings
 
 import headwater as hw
-from headwater.devices import node_file
+from headwater.devices.settings import node_file
 from headwater.devices.sources import source_of
 
 pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason=MISSING)

@@ -8,7 +8,7 @@ import torch
 from nodes import Parameters, federation, node_settings, play, samples, train, write_csv
 
 import headwater as hw
-from headwater.devices.node import Node
+from headwater.devices.node.node import Node
 from headwater.devices.wire import Frame
 
 CLIENTS = [

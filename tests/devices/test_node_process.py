@@ -15,8 +15,8 @@ from node_process import running, write_toml
 from nodes import node_settings, samples, write_csv
 
 import headwater as hw
-from headwater.devices import node_file
-from headwater.devices.server import Server
+from headwater.devices.node.server import Server
+from headwater.devices.settings import node_file
 from headwater.devices.wire import Frame, ask
 
 BY_ROUNDS = '[source]\nkind = "csv"\npath = "s.csv"\narrivals = { kind = "constant", rate = 4 }'
@@ -79,7 +79,7 @@ def test_other_users_are_refused(tmp_path, monkeypatch):
     server.start()
     assert ask(tmp_path / "run" / "s", Frame({}), timeout=60).header == {"secret": 1}
     me = os.getuid()
-    monkeypatch.setattr("headwater.devices.server.os.getuid", lambda: me + 1)
+    monkeypatch.setattr("headwater.devices.node.server.os.getuid", lambda: me + 1)
     with pytest.raises(ConnectionError):
         ask(tmp_path / "run" / "s", Frame({}), timeout=60)
     server.close()
@@ -179,14 +179,14 @@ def test_a_mistake_is_one_line_and_exit_code_2(tmp_path):
     ],
 )
 def test_what_cannot_be_run_is_found_before_it_is(tmp_path, changes, says):
-    from headwater.devices.summary import summary
+    from headwater.devices.node.summary import summary
 
     with pytest.raises(hw.InputError, match=says):
         summary(node_settings(tmp_path, **changes))
 
 
 def test_a_model_that_does_not_take_the_samples_is_refused(tmp_path):
-    from headwater.devices.summary import summary
+    from headwater.devices.node.summary import summary
 
     model = {"kind": "python", "make": "torch.nn:Linear"}
     wrong = {**model, "arguments": {"in_features": 4, "out_features": 3}}

@@ -19,9 +19,9 @@ from nodes import Parameters, node_settings, samples, write_csv
 
 import headwater as hw
 from headwater.devices.logs import JsonFormatter, TextFormatter
-from headwater.devices.metrics import MetricsServer
-from headwater.devices.node import Node
-from headwater.devices.server import Server
+from headwater.devices.node.metrics import MetricsServer
+from headwater.devices.node.node import Node
+from headwater.devices.node.server import Server
 from headwater.devices.settings import MetricsSettings
 from headwater.devices.wire import Frame, receive, send
 
@@ -147,7 +147,7 @@ def test_the_unit_file_starts_this_command():
 
 
 def test_systemd_is_told_when_the_node_is_ready(tmp_path, monkeypatch):
-    from headwater.devices.service import serve
+    from headwater.devices.node.service import serve
 
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))

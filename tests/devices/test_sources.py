@@ -18,10 +18,10 @@ from node_process import running, write_toml
 from nodes import node_settings, samples, write_csv
 
 import headwater as hw
-from headwater.devices.source_settings import CsvSettings
+from headwater.devices.node.stream import Pace
+from headwater.devices.settings.sources import CsvSettings
 from headwater.devices.sources.csv_replay import CsvReplay
 from headwater.devices.sources.lines import LineCutter
-from headwater.devices.stream import Pace
 
 
 def line(k):
@@ -166,7 +166,7 @@ def test_kill_9_neither_loses_nor_doubles_a_line(file):
 
 
 def hw_settings(toml):
-    from headwater.devices import node_file
+    from headwater.devices.settings import node_file
 
     return node_file.read(toml)
 
@@ -321,7 +321,7 @@ def test_a_function_that_fails_ends_the_node_and_keeps_what_came(function):
 
 
 def test_a_full_disk_lets_the_stream_wait(file, monkeypatch):
-    monkeypatch.setattr("headwater.devices.stream._RETRY", 0.01)
+    monkeypatch.setattr("headwater.devices.node.stream._RETRY", 0.01)
     append(file, lines(*range(3000)))
     with Taking(follow(file), pages=24) as taking:
         taking.until(lambda _: taking.stream.waiting_for_disk)
@@ -360,7 +360,7 @@ def test_a_rate_limit_lets_the_stream_wait(file, monkeypatch):
     waited = []
     taking = Taking(follow(file, limits=limits, source={"follow": False}))
     taking.stream._pace = Pace(20.0, now=0.0)
-    monkeypatch.setattr("headwater.devices.stream.time.monotonic", lambda: 0.0)
+    monkeypatch.setattr("headwater.devices.node.stream.time.monotonic", lambda: 0.0)
     monkeypatch.setattr(taking.stop, "wait", lambda seconds: waited.append(seconds))
     with taking:
         taking.until_ended()

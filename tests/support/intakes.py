@@ -6,15 +6,15 @@ import sys
 import threading
 from pathlib import Path
 
-from headwater.devices import node_file
-from headwater.devices.database import Database
-from headwater.devices.dead_letters import DeadLetters
 from headwater.devices.intake import Intake
-from headwater.devices.mapping import SampleMapping
+from headwater.devices.intake.dead_letters import DeadLetters
+from headwater.devices.intake.mapping import SampleMapping
+from headwater.devices.intake.waiting import WaitingSamples
 from headwater.devices.memory import DurableMemory
+from headwater.devices.memory.database import Database
+from headwater.devices.node.stream import Stream
+from headwater.devices.settings import node_file
 from headwater.devices.sources import source_of
-from headwater.devices.stream import Stream
-from headwater.devices.waiting import WaitingSamples
 
 
 def open_intake(settings, pages=None):

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 import headwater as hw
-from headwater.devices.node import Node
+from headwater.devices.node.node import Node
 from headwater.devices.settings import NodeSettings
 from headwater.devices.wire import Frame
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 import headwater as hw
-from headwater.devices.database import Database
 from headwater.devices.memory import Batch, DurableMemory
-from headwater.devices.schema import Schema
+from headwater.devices.memory.database import Database
+from headwater.devices.memory.schema import Schema
 
 SCHEMA = Schema.classes((3,), 10)
 

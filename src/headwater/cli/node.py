@@ -87,16 +87,16 @@ def node(
     if settings is None:
         raise InputError("NODE.toml: give the node's settings; --example prints some to start from")
     from headwater.devices.logs import start_logging
-    from headwater.devices.node_file import read
+    from headwater.devices.settings.node_file import read
 
     content = read(settings)  # before PyTorch is loaded: a mistake is told at once
     sys.path.insert(0, str(settings.resolve().parent))  # modules named in the file lie beside it
     if check:
-        from headwater.devices.summary import summary
+        from headwater.devices.node.summary import summary
 
         typer.echo(summary(content))
         return
-    from headwater.devices.service import serve, stop_at_signals
+    from headwater.devices.node.service import serve, stop_at_signals
 
     start_logging(content.log)
     if not serve(content, stop_at_signals()):

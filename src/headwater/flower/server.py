@@ -13,8 +13,8 @@ import torch
 from flwr.app import ArrayRecord, Context
 from flwr.serverapp import Grid, ServerApp
 
-from headwater.devices.models import build
-from headwater.devices.node_file import read
+from headwater.devices.node.models import build
+from headwater.devices.settings.node_file import read
 from headwater.flower.strategy import StreamFedAvg, StreamResult
 from headwater.ledger.registry import named
 

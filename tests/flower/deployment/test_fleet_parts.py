@@ -15,7 +15,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 from cryptography.x509 import load_pem_x509_certificate
 
-from headwater.devices.node_file import read
+from headwater.devices.settings.node_file import read
 from headwater.errors import InputError
 from headwater.flower.checkpoint import Checkpoint
 from headwater.flower.deployment import broker, processes

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from headwater.devices.mapping import Record
-from headwater.devices.recording import csv_rows
-from headwater.devices.source_settings import CsvSettings
+from headwater.devices.intake.mapping import Record
+from headwater.devices.memory.state import State
+from headwater.devices.settings.sources import CsvSettings
+from headwater.devices.sources.recording import csv_rows
 from headwater.devices.sources.source import Delivery
-from headwater.devices.state import State
 from headwater.errors import InputError
 
 _MARK = "csv rows"

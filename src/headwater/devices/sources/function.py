@@ -7,12 +7,12 @@ import threading
 from collections.abc import Iterator
 from functools import partial
 
-from headwater.devices.mapping import Message
-from headwater.devices.named import load
-from headwater.devices.source_settings import PythonSettings
+from headwater.devices.intake.mapping import Message
+from headwater.devices.memory.state import State
+from headwater.devices.settings.named import load
+from headwater.devices.settings.sources import PythonSettings
 from headwater.devices.sources.inbox import Inbox
 from headwater.devices.sources.source import Delivery
-from headwater.devices.state import State
 from headwater.errors import InputError
 
 _MARK = "python items"

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 
-from headwater.devices.source_settings import LinesSettings
+from headwater.devices.memory.state import State
+from headwater.devices.settings.sources import LinesSettings
 from headwater.devices.sources.source import Delivery
-from headwater.devices.state import State
 from headwater.errors import InputError
 
 _MARK = "lines read"

@@ -22,12 +22,12 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from headwater.devices.logs import Sparingly
+from headwater.devices.memory.state import State
 from headwater.devices.settings import Limits
-from headwater.devices.source_settings import MqttSettings
+from headwater.devices.settings.sources import MqttSettings
 from headwater.devices.sources.inbox import Inbox
 from headwater.devices.sources.recent import RecentMessages, digest_of
 from headwater.devices.sources.source import Delivery
-from headwater.devices.state import State
 from headwater.errors import InputError
 
 log = logging.getLogger(__name__)

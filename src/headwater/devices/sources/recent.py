@@ -10,7 +10,7 @@ import threading
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from headwater.devices.database import Database
+from headwater.devices.memory.database import Database
 
 _LEAST = 10_000  # messages remembered; a broker has a few hundred unacknowledged at worst
 

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from headwater.devices.mapping import Message
+from headwater.devices.intake.mapping import Message
+from headwater.devices.memory.state import State
 from headwater.devices.settings import NodeSettings
-from headwater.devices.source_settings import (
+from headwater.devices.settings.sources import (
     CsvSettings,
     LinesSettings,
     MqttSettings,
     PythonSettings,
 )
-from headwater.devices.state import State
 from headwater.errors import InputError
 
 

@@ -16,7 +16,7 @@ import secrets
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from headwater.devices.server import LONGEST_PATH
+from headwater.devices.node.server import LONGEST_PATH
 from headwater.errors import InputError
 from headwater.files import replace
 from headwater.flower.deployment.certificates import ServerFiles, make_server_files

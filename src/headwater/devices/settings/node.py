@@ -11,10 +11,10 @@ from zlib import crc32
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from headwater.devices.database import Survives
-from headwater.devices.named import load
-from headwater.devices.sample_settings import SampleSettings
-from headwater.devices.source_settings import SourceSettings
+from headwater.devices.memory.database import Survives
+from headwater.devices.settings.named import load
+from headwater.devices.settings.samples import SampleSettings
+from headwater.devices.settings.sources import SourceSettings
 from headwater.errors import InputError
 from headwater.ledger.memory import Fifo, Keep, Memory, Reservoir
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.devices.database import Database
-from headwater.devices.mapping import Rows
+from headwater.devices.intake.mapping import Rows
+from headwater.devices.memory.database import Database
 
 
 class WaitingSamples:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import from_json
 
-from headwater.devices.sample_settings import SampleSettings
+from headwater.devices.settings.samples import SampleSettings
 
 Record = Mapping[str, Any]  # what a sender wrote: anything
 Message = bytes | Record

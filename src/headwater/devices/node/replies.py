@@ -12,7 +12,7 @@ import json
 
 import numpy as np
 
-from headwater.devices.database import Database
+from headwater.devices.memory.database import Database
 from headwater.devices.wire import Frame
 
 _RUNS = 4  # an answer is as large as the model

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from headwater.devices.mapping import SampleMapping
-from headwater.devices.models import metric_of, problem_of
-from headwater.devices.recording import Recording, RoundReplay
+from headwater.devices.intake.mapping import SampleMapping
+from headwater.devices.node.models import metric_of, problem_of
 from headwater.devices.settings import NodeSettings
-from headwater.devices.source_settings import CsvSettings
+from headwater.devices.settings.sources import CsvSettings
 from headwater.devices.sources import source_of
+from headwater.devices.sources.recording import Recording, RoundReplay
 
 
 def summary(settings: NodeSettings) -> str:

@@ -8,9 +8,9 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from headwater.devices.named import load
-from headwater.devices.schema import Schema
+from headwater.devices.memory.schema import Schema
 from headwater.devices.settings import ModelSettings
+from headwater.devices.settings.named import load
 from headwater.errors import InputError
 from headwater.learning import assumptions
 from headwater.learning.losses import Loss, cross_entropy

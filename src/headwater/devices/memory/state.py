@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.devices.database import Database
+from headwater.devices.memory.database import Database
 
 Value = int | float | str
 

@@ -7,9 +7,9 @@ import threading
 import time
 from collections.abc import Callable
 
-from headwater.devices.database import DiskFullError
 from headwater.devices.intake import Intake
 from headwater.devices.logs import Sparingly
+from headwater.devices.memory.database import DiskFullError
 from headwater.devices.settings import NodeSettings
 from headwater.devices.sources import Delivery, Source
 

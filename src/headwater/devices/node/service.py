@@ -10,12 +10,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from headwater.devices.metrics import MetricsServer
-from headwater.devices.node import Node
-from headwater.devices.server import Server
+from headwater.devices.node.metrics import MetricsServer
+from headwater.devices.node.node import Node
+from headwater.devices.node.server import Server
+from headwater.devices.node.stream import Stream
 from headwater.devices.settings import NodeSettings
 from headwater.devices.sources import source_of
-from headwater.devices.stream import Stream
 
 log = logging.getLogger(__name__)
 

@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from headwater.devices.dead_letters import DeadLetters
+from headwater.devices.intake.dead_letters import DeadLetters
+from headwater.devices.intake.mapping import Mapped, Message, Rows, SampleMapping
+from headwater.devices.intake.prequential import Prequential, Score
+from headwater.devices.intake.rate import RecentRate
+from headwater.devices.intake.waiting import WaitingSamples
 from headwater.devices.logs import Sparingly
-from headwater.devices.mapping import Mapped, Message, Rows, SampleMapping
 from headwater.devices.memory import Batch, DurableMemory
-from headwater.devices.prequential import Prequential, Score
-from headwater.devices.rate import RecentRate
-from headwater.devices.waiting import WaitingSamples
 
 log = logging.getLogger(__name__)
 

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.devices.database import Database
-from headwater.devices.schema import Schema
-from headwater.devices.state import State
+from headwater.devices.memory.database import Database
+from headwater.devices.memory.schema import Schema
+from headwater.devices.memory.state import State
 from headwater.errors import InputError
 from headwater.ledger.memory import REJECTED, Memory
 from headwater.ledger.samples import Samples

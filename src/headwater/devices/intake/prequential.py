@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.devices.state import State
+from headwater.devices.memory.state import State
 from headwater.randomness import Floats
 
 FADING = 0.995  # a sample that came 138 samples ago counts half

@@ -15,24 +15,24 @@ from typing import Any
 import numpy as np
 import torch
 
-from headwater.devices.database import Database
-from headwater.devices.dead_letters import DeadLetters
 from headwater.devices.intake import Intake
-from headwater.devices.mapping import SampleMapping
+from headwater.devices.intake.dead_letters import DeadLetters
+from headwater.devices.intake.mapping import SampleMapping
+from headwater.devices.intake.waiting import WaitingSamples
 from headwater.devices.memory import DurableMemory
-from headwater.devices.models import metric_of, problem_of
-from headwater.devices.recording import Recording, RoundReplay
-from headwater.devices.replies import StoredReplies, digest_of
-from headwater.devices.scorer import Scorer
-from headwater.devices.settings import NodeSettings
-from headwater.devices.training import (
+from headwater.devices.memory.database import Database
+from headwater.devices.node.models import metric_of, problem_of
+from headwater.devices.node.replies import StoredReplies, digest_of
+from headwater.devices.node.scorer import Scorer
+from headwater.devices.node.training import (
     RefusedError,
     TrainRequest,
     check_parameters,
     local_move,
     select,
 )
-from headwater.devices.waiting import WaitingSamples
+from headwater.devices.settings import NodeSettings
+from headwater.devices.sources.recording import Recording, RoundReplay
 from headwater.devices.wire import Frame
 from headwater.errors import InputError
 

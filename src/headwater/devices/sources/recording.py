@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.devices.mapping import Message, Record, SampleMapping
+from headwater.devices.intake.mapping import Message, Record, SampleMapping
 from headwater.devices.memory import Batch
-from headwater.devices.source_settings import CsvSettings
+from headwater.devices.settings.sources import CsvSettings
 from headwater.errors import InputError
 from headwater.ledger.samples import Samples
 

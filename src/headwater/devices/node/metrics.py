@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from headwater.devices.node import Node
+from headwater.devices.node.node import Node
+from headwater.devices.node.stream import Stream
 from headwater.devices.settings import MetricsSettings
-from headwater.devices.stream import Stream
 from headwater.errors import InputError
 
 _TYPE = "text/plain; version=0.0.4; charset=utf-8"

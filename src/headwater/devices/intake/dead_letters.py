@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from headwater.devices.database import Database
-from headwater.devices.mapping import Message
+from headwater.devices.intake.mapping import Message
+from headwater.devices.memory.database import Database
 
 _KEPT = 2048  # bytes of a message: enough to see what it is
 

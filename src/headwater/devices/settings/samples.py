@@ -7,7 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from headwater.devices.schema import FeatureType, Schema
+from headwater.devices.memory.schema import FeatureType, Schema
 
 Whole = Annotated[int, Field(ge=1)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
