@@ -56,7 +56,7 @@ class Comparison:
         """Tune, learn, collect; whatever is stored already is not done again."""
         log = self.experiment.log
         before = Contents.load(log) if self.adds else None
-        rate, tried = self._rate(before, watching, processes)
+        rate, tried = self.tune(watching, processes, before)
         contents = self._contents(rate, tried).added_to(before)
         contents.save(log)
         runs = [
@@ -69,10 +69,13 @@ class Comparison:
         assert table is not None
         return table
 
-    def _rate(
-        self, before: Contents | None, watching: Watching, processes: int | None
+    def tune(
+        self, watching: Watching, processes: int | None = None, before: Contents | None = None
     ) -> tuple[float, tuple[float, ...]]:
-        """A single rate is taken as it is; a table that has one keeps it when lines are added."""
+        """Choose the learning rate; also give all that were tried.
+
+        A single rate is taken as it is; a table that has one keeps it when lines are added.
+        """
         if len(self.tuning.rates) == 1:
             return self.tuning.rates[0], ()
         if before is not None and before.tuning == self.tuning:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -11,9 +10,9 @@ from headwater.errors import InputError
 from headwater.ledger.checks import is_number
 from headwater.ledger.client_terms import ClientTerms
 from headwater.ledger.holdings import Holdings
-from headwater.ledger.settled import settled
+from headwater.ledger.settled import Bound, check_bound, least_bound
 from headwater.ledger.strategies import spread
-from headwater.planner import exact_noise, minimise
+from headwater.planner import minimise
 from headwater.randomness import Floats
 
 
@@ -48,11 +47,10 @@ class Optimal:
     """
 
     ratio: float | None = None
-    bound: Literal["paper", "sharp"] = "paper"
+    bound: Bound = "paper"
 
     def __post_init__(self) -> None:
-        if self.bound not in ("paper", "sharp"):
-            raise InputError(f"Optimal(bound): 'paper' or 'sharp'; got {self.bound!r}")
+        check_bound("Optimal", self.bound)
         if self.ratio is not None and not (is_number(self.ratio) and self.ratio >= 0):
             raise InputError(f"Optimal(ratio): c2/c1, a number ≥ 0; got {self.ratio!r}")
 
@@ -67,12 +65,7 @@ class Optimal:
                 "Optimal(ratio): give c2/c1, or leave it to simulate(), which estimates it"
             )
         terms = ClientTerms(holdings)
-        fresh = ~holdings.historical & (holdings.collected > 0)
-        if self.bound == "paper":
-            return self._minimiser(fresh.astype(np.float64), terms)
-        # c1 holds the paper's slack factor √(M − M_hist), which the exact noise does not need.
-        many = int(fresh.sum())
-        return settled(terms, lambda noise: self._minimiser(exact_noise(noise, many), terms))
+        return least_bound(self.bound, terms, lambda noise: self._minimiser(noise, terms))
 
     def _minimiser(self, noise: Floats, terms: ClientTerms) -> Floats:
         """The importances that minimise the bound for a given noise of each client."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +17,9 @@ from numpy.typing import NDArray
 from headwater.errors import InputError
 from headwater.ledger.client_terms import ClientTerms
 from headwater.ledger.holdings import Holdings
-from headwater.ledger.settled import settled
+from headwater.ledger.settled import Bound, check_bound, least_bound
 from headwater.ledger.strategies import spread
-from headwater.planner import Constants, exact_noise, optimal_for_target
+from headwater.planner import Constants, optimal_for_target
 from headwater.planner.checks import distribution
 from headwater.randomness import Floats
 
@@ -47,21 +46,20 @@ class Target:
 
     alpha: tuple[float, ...] | None
     constants: Constants | None
-    bound: Literal["paper", "sharp"]
+    bound: Bound
 
     def __init__(
         self,
         alpha: Sequence[float] | NDArray[np.floating] | None = None,
         constants: Constants | None = None,
-        bound: Literal["paper", "sharp"] = "paper",
+        bound: Bound = "paper",
     ) -> None:
         if alpha is not None:
             size = np.size(np.asarray(alpha, dtype=object))
             alpha = tuple(distribution(alpha, size, "Target(alpha)").tolist())
         if constants is not None and not isinstance(constants, Constants):
             raise InputError(f"Target(constants): Constants(…) or None; got {constants!r}")
-        if bound not in ("paper", "sharp"):
-            raise InputError(f"Target(bound): 'paper' or 'sharp'; got {bound!r}")
+        check_bound("Target", bound)
         object.__setattr__(self, "alpha", alpha)
         object.__setattr__(self, "constants", constants)
         object.__setattr__(self, "bound", bound)
@@ -78,11 +76,7 @@ class Target:
                 "estimates them"
             )
         terms = ClientTerms(holdings)
-        fresh = ~holdings.historical & (holdings.collected > 0)
-        if self.bound == "paper":
-            return self._minimiser(fresh.astype(np.float64), terms)
-        many = int(fresh.sum())
-        return settled(terms, lambda noise: self._minimiser(exact_noise(noise, many), terms))
+        return least_bound(self.bound, terms, lambda noise: self._minimiser(noise, terms))
 
     def _minimiser(self, noise: Floats, terms: ClientTerms) -> Floats:
         """The importances that minimise the bound for a given noise of each client."""

@@ -80,14 +80,14 @@ class Study:
         final = self.task.split(setup.historical, setup.rounds, seed).final
         work = LocalWork(setup.local_steps, setup.batch_size, seed=seed)
         holdings = replace(final.holdings(setup.rounds, seed), drawing=work)
-        model = self.task.model(seed)
+        model, loss = self.task.model(seed), self.task.defaults.loss
         found = {}
         for name, line in wanted.items():
             strategy = line.strategy(ratios)
             if strategy is not None:
                 # What a strategy still has to measure is measured now: lines may then coincide.
                 try:
-                    known = resolve(strategy, model, final, holdings, seed=seed)
+                    known = resolve(strategy, model, final, holdings, loss, seed)
                 except InputError:
                     if self.only is None:
                         continue  # these samples do not tell; nobody has asked for this line
