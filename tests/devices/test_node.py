@@ -8,6 +8,7 @@ import torch
 from nodes import Parameters, federation, node_settings, play, samples, train, write_csv
 
 import headwater as hw
+from headwater.devices.node import models
 from headwater.devices.node.node import Node
 from headwater.devices.wire import Frame
 
@@ -236,3 +237,9 @@ def test_dropout_is_seeded_and_does_not_disturb_the_rest(tmp_path, monkeypatch):
     assert np.abs(moves[0] - moves[2]).max() > 1e-4
     assert torch.equal(before, torch.get_rng_state())
     node.close()
+
+
+def test_a_loss_has_one_meaning_on_devices_and_in_simulations():
+    assert models.LOSSES["squared_error"] is hw.squared_error
+    assert models.LOSSES["cross_entropy"] is hw.cross_entropy
+    assert models.METRICS["absolute_error"] is hw.absolute_error

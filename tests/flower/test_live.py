@@ -7,15 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from test_same_answer import initial
 from toy_node import Served, toy
 
 import headwater as hw
 from headwater.flower import StreamFedAvg, read_ledger
+from headwater.flower.checkpoint import Checkpoint
 from headwater.flower.importance import Counts, importance
 from headwater.flower.journal import Journal
-from headwater.flower.plan import foreseeable
+from headwater.flower.patience import QuorumError
+from headwater.flower.plan import Live, foreseeable
 from headwater.flower.roster import Roster, Standing, natural
 from headwater.ledger.orders import LocalWork
 from headwater.ledger.registry import named
@@ -68,6 +69,26 @@ def test_what_only_a_simulation_measures_has_a_default_here(name):
     assert found[0] > found[1] > 0
 
 
+@pytest.mark.parametrize(
+    "strategy", [hw.Share(0.4), hw.Optimal(3.0), hw.Uniform(), hw.RememberedOnline(10, 0.1)]
+)
+def test_who_has_left_does_not_shape_what_the_others_count(strategy):
+    """The same answer as if it had never been there."""
+    historical = np.array([True, True, False, False])
+    samples, held = np.array([30.0, 500, 80, 60]), np.array([30.0, 0, 8, 5])
+    found = importance(strategy, Counts(samples, held, historical, 20))
+    others = held > 0
+    alone = Counts(samples[others], held[others], historical[others], 20)
+    np.testing.assert_allclose(found[others], importance(strategy, alone))
+    assert found[1] == 0
+
+
+def test_given_importances_belong_to_clients_and_not_to_places():
+    counts = Counts(np.ones(3), np.array([1.0, 0, 1]), np.zeros(3, bool))
+    found = importance(hw.Importance([0.2, 0.5, 0.3]), counts)
+    np.testing.assert_allclose(found, [0.4, 0, 0.6])
+
+
 def test_who_holds_nothing_counts_nothing_now():
     counts = Counts(np.array([10.0, 30]), np.array([10.0, 0]), np.array([True, False]))
     np.testing.assert_array_equal(importance(hw.Uniform(), counts), [1, 0])
@@ -87,8 +108,7 @@ def test_shares_follow_counts_that_grow(live_fleet, tmp_path):
     stream = live_fleet.toys[1]
 
     def grow(entry):
-        stream.x, stream.y = (torch.cat([part, part[:20]]) for part in (stream.x, stream.y))
-        stream.arrived += 20
+        stream.arrive(20)
 
     strategy = StreamFedAvg(hw.Uniform(), min_clients=3, checkpoint=tmp_path / "run")
     # Endless, so that nothing is expected beyond what has come; a wrapper stops it.
@@ -101,6 +121,107 @@ def test_shares_follow_counts_that_grow(live_fleet, tmp_path):
     np.testing.assert_allclose(third.planned, np.array([20, 60, 40]) / 120)
     assert second.arrived == [20, 60, 40]
     assert second.held == [20, 6, 5]
+
+
+@pytest.mark.parametrize("participation", [None, 2])
+def test_a_rate_per_round_counts_the_rounds_that_a_client_was_not_heard_in(
+    live_fleet, tmp_path, participation
+):
+    for node in live_fleet.toys:
+        node.live_stream()
+
+    def flow(entry):
+        for node in live_fleet.toys:
+            node.arrive(4)
+
+    settings = {"participation": participation, "checkpoint": tmp_path / "run"}
+    strategy = StreamFedAvg(hw.ByMemory(), min_clients=3, **settings)
+    strategy.start(live_fleet, initial(), 12, progress=flow)
+    rounds = Journal(tmp_path / "run" / "rounds.jsonl").read()
+    assert {len(entry.client) for entry in rounds} == {participation or 3}
+    with Checkpoint(tmp_path / "run", strategy.settings.fingerprint(8)) as store:
+        _, roster = store.load()
+    for m in range(3):
+        # What came after a round is seen in the next: of the first t rounds t − 1 brought any.
+        seen = roster[m].heard
+        assert roster[m].arrivals_per_round == pytest.approx(4 * (seen - 1) / seen)
+
+
+def test_a_client_that_was_not_heard_for_long_is_expected_to_have_taken_in_samples():
+    client = Standing("a", 1, 40, 5, 5, "Fifo", 0.0, False, joined=1, heard=10, first_arrived=0)
+    silent = Standing("b", 2, 40, 5, 5, "Fifo", 0.0, False, joined=1, heard=10, first_arrived=40)
+    live = Live(hw.Uniform(), 20, LocalWork())
+    shares = live.round(16, Roster([client, silent]), {1, 2}).shares
+    np.testing.assert_allclose(shares, [80 / 120, 40 / 120])  # 4 per round until round 20
+    live = Live(hw.RememberedOnline(10, 0.0), None, LocalWork())
+    roster = Roster([client, silent])
+    found = live.round(16, roster, {1, 2}).shares
+    counts = Counts(np.array([60.0, 40]), np.array([5.0, 5]), np.zeros(2, bool), 16)
+    np.testing.assert_allclose(found, importance(live.strategy, counts))
+
+
+def test_a_run_waits_until_somebody_holds_a_sample(live_fleet, caplog):
+    for node in live_fleet.toys:
+        node.live_stream()
+        node.arrived = 0
+    described = live_fleet.toys[2].describe
+
+    def third_time_lucky():
+        if len(live_fleet.toys[2].requests) == 3:
+            live_fleet.toys[2].arrived = 5
+        return described()
+
+    live_fleet.toys[2].describe = third_time_lucky
+    strategy = StreamFedAvg(hw.Uniform(), min_clients=3, ask_again=0.1)
+    result = strategy.start(live_fleet, initial(), 1)
+    np.testing.assert_allclose(result.ledger.client_shares, [[0, 0, 1]])
+    assert "round 1 waits: Uniform() gives weight to nobody: of 3 clients 0 hold" in caplog.text
+
+
+def test_a_run_in_which_nobody_ever_holds_a_sample_is_given_up(live_fleet):
+    for node in live_fleet.toys:
+        node.arrived = 0
+    strategy = StreamFedAvg(hw.Uniform(), min_clients=3, ask_again=0.1, patience=0.3)
+    with pytest.raises(QuorumError, match="nobody who counts holds a sample"):
+        strategy.start(live_fleet, initial(), 1)
+
+
+def test_declared_arrivals_without_an_end_come_with_the_rounds(fleet, tmp_path):
+    """Nothing arrives before a round is asked for, so that clients without samples are asked."""
+    strategy = StreamFedAvg(hw.ByMemory(), min_clients=3, checkpoint=tmp_path / "run")
+    with pytest.raises(StopIteration):
+        strategy.start(fleet, initial(), None, progress=_limit(lambda entry: None, 3))
+    rounds = Journal(tmp_path / "run" / "rounds.jsonl").read()
+    assert [entry.held for entry in rounds] == [[20, 4, 5], [20, 6, 5], [20, 6, 5]]
+    np.testing.assert_allclose(rounds[2].planned, np.array([20, 6, 5]) / 31)
+
+
+class Nothing(hw.Uniform):
+    """A strategy that looks empty to Python."""
+
+    def __len__(self):
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("strategy", "rounds", "used"),
+    [
+        (None, 3, hw.Uniform),
+        (None, None, hw.RememberedOnline),
+        (hw.ByMemory(), None, hw.ByMemory),
+        (Nothing(), None, Nothing),
+    ],
+)
+def test_the_strategy_that_is_used(live_fleet, monkeypatch, strategy, rounds, used):
+    seen = []
+    monkeypatch.setattr(
+        "headwater.flower.plan.importance", lambda rule, counts: seen.append(rule) or np.ones(3) / 3
+    )
+    with pytest.raises(StopIteration):
+        StreamFedAvg(strategy, min_clients=3).start(
+            live_fleet, initial(), rounds, progress=_limit(lambda entry: None, 1)
+        )
+    assert {type(rule) for rule in seen} == {used}
 
 
 def _limit(work, rounds):
@@ -143,6 +264,20 @@ def test_the_ledger_of_a_live_run_has_its_shares_and_counts(live_fleet, tmp_path
     np.testing.assert_allclose(ledger.importance, np.array([20, 6, 5]) / 31)
     assert ledger.effective_samples == pytest.approx(31)
     assert ledger.variability == pytest.approx(0, abs=1e-12)
+
+
+def test_the_ledger_knows_who_is_historical_though_not_all_are_asked(fleet, tmp_path):
+    """Client 0 has all its samples from the start, whenever it is first asked."""
+    settings = {"local_steps": 1, "participation": 1, "seed": 8}
+    strategy = StreamFedAvg(hw.ByMemory(), min_clients=3, checkpoint=tmp_path / "run", **settings)
+    result = strategy.start(fleet, initial(), 8)
+    rounds = Journal(tmp_path / "run" / "rounds.jsonl").read()
+    assert 0 not in rounds[0].client  # or the test would show nothing
+    assert any(0 in entry.client for entry in rounds)
+    np.testing.assert_array_equal(result.ledger.holdings.historical, [True, False, False])
+    counted = sum(dict(zip(e.client, e.counted, strict=True)).get(0, 0) * e.share for e in rounds)
+    expected = counted / sum(entry.share for entry in rounds)
+    assert result.ledger.historical_share == pytest.approx(expected)
 
 
 def test_random_rules_are_foreseen_only_with_the_runs_own_numbers():

@@ -13,7 +13,7 @@ from headwater.devices.wire import Frame
 from headwater.flower import StreamFedAvg, messages
 from headwater.flower.journal import Journal
 from headwater.flower.messages import flatten
-from headwater.flower.session import QuorumError
+from headwater.flower.patience import QuorumError
 
 SOON = {"deadline": 0.15, "ask_again": 0.1, "min_clients": 3}
 
@@ -38,7 +38,7 @@ def test_a_failed_client_is_asked_again_and_nothing_changes(fleet, code):
     failures = [code, code]
     second = of_round(2, 99)
     fleet.fail = lambda message: failures.pop() if failures and second(message) else None
-    result = StreamFedAvg(min_clients=3, ask_again=1.05).start(fleet, initial(), 3)
+    result = StreamFedAvg(min_clients=3, ask_again=30.0).start(fleet, initial(), 3)
     run = simulated(hw.Uniform(), 3)
     np.testing.assert_allclose(flatten(result.arrays), vector(run.model), atol=1e-6)
     asked = [m for m in fleet.sent if of_round(2, 99)(m)]
@@ -53,6 +53,15 @@ def test_a_lost_message_is_sent_again_before_the_deadline(fleet):
     assert lost
     run = simulated(hw.Uniform(), 3)
     np.testing.assert_allclose(flatten(result.arrays), vector(run.model), atol=1e-6)
+
+
+def test_a_client_that_does_not_answer_is_asked_less_and_less_often(fleet):
+    """A slow node that is asked again and again would never be through with old questions."""
+    fleet.lose = of_round(1, 99)
+    settings = {"deadline": 1.5, "ask_again": 0.1, "min_clients": 3}
+    StreamFedAvg(**settings).start(fleet, initial(), 1)
+    asked = [message for message in fleet.sent if of_round(1, 99)(message)]
+    assert 3 <= len(asked) <= 4  # at 0, 0.1, 0.3, 0.7 s; every 0.1 s it would be 15
 
 
 def test_the_share_of_an_absent_client_is_given_to_nobody(fleet, tmp_path):
@@ -96,12 +105,12 @@ def test_nobodys_importance_is_distorted_by_absences_of_different_frequency():
     clients = [Standing(str(m), m, 1, 1, None, "Keep", 0.0, True) for m in range(3)]
     counted = np.zeros(3)
     rounds = 20_000
-    for _ in range(rounds):
+    for round in range(1, rounds + 1):
         came = rng.random(3) < frequency
         for m, client in enumerate(clients):
             if came[m]:
                 counted[m] += shares[m] * min(4.0, 1 / client.availability)
-            changes = reported(client, {} if came[m] else None)
+            changes = reported(client, {} if came[m] else None, round)
             clients[m] = type(client)(**vars(client) | changes)
     np.testing.assert_allclose(counted / rounds, shares, rtol=0.03)
 

@@ -10,6 +10,7 @@ from toy_node import model, three_clients
 
 import headwater as hw
 from headwater.flower import StreamFedAvg
+from headwater.flower.importance import HETEROGENEITY
 from headwater.flower.messages import flatten
 
 
@@ -40,6 +41,23 @@ def test_declared_arrivals_give_the_simulators_model(fleet, strategy, batch_size
     np.testing.assert_allclose(flatten(result.average), vector(run.average), atol=1e-5)
     np.testing.assert_allclose(result.ledger.client_shares, run.ledger.client_shares, atol=1e-9)
     np.testing.assert_allclose(result.ledger.round_shares, run.ledger.round_shares, atol=1e-9)
+
+
+def test_remembered_samples_with_declared_arrivals_have_the_defaults_of_a_live_server(fleet):
+    result = StreamFedAvg(hw.Remembered(), min_clients=3, seed=5).start(fleet, initial(), 8)
+    run = simulated(hw.Remembered(0.25, HETEROGENEITY), 8, seed=5)
+    np.testing.assert_allclose(flatten(result.arrays), vector(run.model), atol=1e-5)
+
+
+@pytest.mark.parametrize("batch_size", [None, 2])
+def test_samples_of_weight_zero_are_held_and_do_not_count(fleet, batch_size):
+    weights = np.random.default_rng(0).integers(0, 2, 100).astype(float)
+    weights[[0, 20, 60]] = 1.0, 0.0, 0.0
+    settings = {"local_steps": 2, "batch_size": batch_size, "seed": 5}
+    strategy = StreamFedAvg(hw.Given(weights), min_clients=3, quorum=1.0, **settings)
+    result = strategy.start(fleet, initial(), 8)
+    run = simulated(hw.Given(weights), 8, **settings)
+    np.testing.assert_allclose(flatten(result.arrays), vector(run.model), atol=1e-5)
 
 
 def test_a_projection_and_some_clients_only_give_the_simulators_model(fleet):

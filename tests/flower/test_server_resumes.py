@@ -15,6 +15,8 @@ from headwater.flower import StreamFedAvg, read_ledger
 from headwater.flower.checkpoint import Checkpoint
 from headwater.flower.journal import Journal
 from headwater.flower.messages import flatten
+from headwater.flower.settings import Settings
+from headwater.learning import identity
 
 
 class KilledError(Exception):
@@ -39,7 +41,7 @@ def test_a_killed_server_ends_with_the_same_bits(fleet, tmp_path, monkeypatch, m
     places = {
         "journal": ("headwater.flower.checkpoint.replace", 4),  # the line is there, the state not
         "state": ("headwater.flower.session.Session._entry", 3),
-        "asking": ("headwater.flower.session.Session._ask", 3),
+        "asking": ("headwater.flower.gathering.Gathering._ask", 3),
     }
     with monkeypatch.context() as patch:
         name, count = places[moment]
@@ -84,6 +86,80 @@ def test_other_settings_are_refused(fleet, tmp_path):
     run(fleet, tmp_path / "a")
     with pytest.raises(hw.InputError, match="other settings"):
         run(fleet, tmp_path / "a", local_steps=1)
+
+
+def schedule(last):
+    return lambda round: last if round == 50 else 0.1
+
+
+class Shift:
+    """A projection with a number in it, which its name does not show."""
+
+    def __init__(self, by):
+        self.by = by
+
+    def __call__(self, parameters):
+        return parameters + self.by
+
+    def __repr__(self):
+        return "Shift()"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"strategy": hw.ByMemory()},
+        {"strategy": hw.Given(np.arange(5000.0) % 7)},
+        {"batch_size": 3},
+        {"learning_rate": schedule(0.2)},
+        {"projection": Shift(1.0)},
+        {"projection": hw.Ball(2.0)},
+        {"participation": 2},
+        {"catch_up": 2.0},
+        {"norm_limit": 5.0},
+    ],
+)
+def test_whatever_decides_the_numbers_is_part_of_a_runs_name(change):
+    common = {
+        "strategy": hw.Given(np.arange(5000.0) % 5),
+        "learning_rate": schedule(0.3),
+        "projection": Shift(0.0),
+    }
+    name = Settings(**common).fingerprint(8)
+    assert name == Settings(**common, deadline=5.0, quorum=0.1).fingerprint(8)
+    assert name != Settings(**common | change).fingerprint(8)
+    assert name != Settings(**common).fingerprint(9)
+
+
+def test_an_upgrade_does_not_end_a_run(monkeypatch):
+    settings = Settings(hw.Optimal(0.15), projection=hw.Ball(3.0))
+    name = settings.fingerprint(8)
+    monkeypatch.setattr("headwater.__version__", "99.0")
+    identity._package.cache_clear()
+    assert settings.fingerprint(8) == name
+    identity._package.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("strategy", "streams", "free"),
+    [
+        (hw.Uniform(), "live_fleet", False),
+        (hw.ByMemory(), "live_fleet", True),
+        (hw.RememberedOnline(), "live_fleet", True),
+        (hw.ByMemory(), "fleet", False),  # a ledger of declared arrivals ends with its run
+    ],
+)
+def test_a_run_that_looks_ahead_has_its_number_of_rounds_for_good(
+    request, tmp_path, strategy, streams, free
+):
+    fleet = request.getfixturevalue(streams)
+    run(fleet, tmp_path / "a", 3, strategy=strategy)
+    restart(fleet)
+    if free:
+        assert run(fleet, tmp_path / "a", 5, strategy=strategy).rounds == 5
+    else:
+        with pytest.raises(hw.InputError, match="num_rounds=3, now 5"):
+            run(fleet, tmp_path / "a", 5, strategy=strategy)
 
 
 def test_two_servers_do_not_share_a_folder(tmp_path, monkeypatch):

@@ -31,10 +31,15 @@ class ToyNode:
         self.requests = []
         self.replies = {}
         self.spoil = None  # a test may change replies
+        self.streams = False
 
     @property
     def held(self):
         return self.arrived if self.capacity is None else min(self.arrived, self.capacity)
+
+    @property
+    def historical(self):
+        return not self.streams and (self.declared is None or self.declared["kind"] == "once")
 
     def answer(self, frame):
         header = dict(frame.header)
@@ -54,7 +59,7 @@ class ToyNode:
             "capacity": self.capacity,
             "memory": self.memory,
             "rate": 0.0,
-            "historical": self.declared is None or self.declared["kind"] == "once",
+            "historical": self.historical,
             "parameters": sum(p.numel() for p in self.model.parameters()),
             "declared": self.declared,
             "prequential": {"count": 0, "loss": None, "metric": None},
@@ -78,12 +83,22 @@ class ToyNode:
         rate = samples if kind == "once" else self.declared["rate"] * round
         self.arrived = min(samples, rate)
 
+    def live_stream(self):
+        """Not all samples are there from the start."""
+        self.streams = True
+
+    def arrive(self, count):
+        """New samples: some that came before."""
+        self.x, self.y = (torch.cat([part, part[:count]]) for part in (self.x, self.y))
+        self.arrived += count
+
     def learn(self, header, arrays):
         newest = np.arange(self.arrived - self.held, self.arrived)
         positions = arrays.get("positions", newest)
         weights = arrays.get("weights", np.full(len(positions), 1 / max(1, len(positions))))
-        if not set(positions) <= set(newest):
-            return Frame.refusal("holdings differ", f"{positions} of {newest}")
+        if not np.array_equal(positions, newest):
+            return Frame.refusal("holdings differ", f"{positions} are not {newest}")
+        positions, weights = positions[weights > 0], weights[weights > 0]
         client = np.array([header["client"]])
         offsets = np.array([0, len(positions)])
         round = Round(header["round"], client, np.ones(1), offsets, positions, weights)

@@ -22,7 +22,7 @@ def main(grid: Grid, context: Context) -> None:
     module, _, name = str(settings["model"]).partition(":")
     model = getattr(import_module(module), name)()
     strategy = StreamFedAvg(
-        named(str(settings["strategy"])),
+        named(str(settings["strategy"])) if settings["strategy"] else None,
         local_steps=int(settings["local-steps"]),
         batch_size=int(settings["batch-size"]) or None,
         learning_rate=float(settings["learning-rate"]),

@@ -40,13 +40,21 @@ class Checkpoint:
         folder: where it is kept.
         settings: a fingerprint of what decides how the run goes; a resumed run must have the same.
         seed: of the run, for whoever reads it later.
+        rounds: the last round; None: there is none.
+
+    Attributes:
+        looks_ahead: whether the plan depends on the number of rounds; then a resumed run must have
+            the same, and otherwise it may be given more, or an end.
     """
 
-    def __init__(self, folder: Path, settings: str, seed: int = 0) -> None:
+    def __init__(
+        self, folder: Path, settings: str, seed: int = 0, rounds: int | None = None
+    ) -> None:
         self.folder = folder
         self.journal = Journal(folder / "rounds.jsonl")
         self.run = uuid.uuid4().hex[:16]
-        self._settings = settings
+        self.looks_ahead = False
+        self._settings, self._rounds = settings, rounds
         self.seed = seed
         self._state = folder / "state.npz"
         self._lock = -1
@@ -97,7 +105,14 @@ class Checkpoint:
                 f"{self.folder} holds a run with other settings or another model "
                 f"({about['settings']}, now {self._settings}); choose another checkpoint folder"
             )
-        self.run = about["run"]
+        if about["looks_ahead"] and about["rounds"] != self._rounds:
+            raise InputError(
+                f"{self.folder} holds a run with num_rounds={about['rounds']}, now {self._rounds}; "
+                "its shares look ahead to the last round, so that more rounds would be another "
+                "run: choose another checkpoint folder (strategies that do not look ahead, such as "
+                "RememberedOnline() on live streams, can be given more)"
+            )
+        self.run, self.looks_ahead = about["run"], about["looks_ahead"]
         self.journal.cut(state.round)
         return state, Roster.from_json(about["roster"])
 
@@ -114,6 +129,8 @@ class Checkpoint:
             "run": self.run,
             "settings": self._settings,
             "seed": self.seed,
+            "rounds": self._rounds,
+            "looks_ahead": self.looks_ahead,
             "round": state.round,
             "weight": state.weight,
             "roster": roster.as_json(),

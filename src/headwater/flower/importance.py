@@ -8,7 +8,7 @@ is over, the importances here equal the ledger's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +33,12 @@ from headwater.randomness import Floats
 HETEROGENEITY = 0.02
 """ρ where nobody gave it: a server cannot measure it, and real data had from 0.004 to 0.13."""
 
-
 HORIZON = 0.25
 """The part of the run over which the model forgets, where nobody gave it."""
+
+
+class NobodyCountsError(InputError):
+    """A strategy gives weight to nobody who is there now; somebody may come."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,15 @@ class Counts:
     rounds: int = 1
     drawing: Drawing = field(default_factory=Drawing)
 
+    def among(self, some: NDArray[np.bool_]) -> Counts:
+        """The counts of some of the clients."""
+        return replace(
+            self,
+            samples=np.maximum(self.samples, self.held)[some],
+            held=self.held[some],
+            historical=self.historical[some],
+        )
+
 
 def importance(strategy: Strategy, counts: Counts) -> Floats:
     """p_m of every client by a strategy; clients that hold nothing now count nothing now.
@@ -65,84 +77,92 @@ def importance(strategy: Strategy, counts: Counts) -> Floats:
     (array([0.25, 0.75]), array([0.83333333, 0.16666667]))
     """
     there = counts.held > 0
-    values = np.where(there, _planned(strategy, counts), 0.0)
+    values = np.zeros(len(there))
+    # Whoever has left, or holds nothing yet, has no part in dividing up what the others count.
+    if there.any():
+        values[there] = _planned(strategy, counts.among(there), there)
     if not values.sum() > 0:
-        raise InputError(
+        raise NobodyCountsError(
             f"{strategy!r} gives weight to nobody: of {len(there)} clients {int(there.sum())} hold "
             f"samples, {int((there & counts.historical).sum())} of these are historical"
         )
     return np.asarray(values / values.sum(), np.float64)
 
 
-def _planned(strategy: Strategy, counts: Counts) -> Floats:
-    samples = np.maximum(counts.samples, counts.held)
+def _planned(strategy: Strategy, counts: Counts, there: NDArray[np.bool_]) -> Floats:
     match strategy:
         case Uniform():
-            return samples
+            return counts.samples
         case ByMemory():
             return counts.held
         case Historical():
-            return _by_group(1.0, samples, counts.historical)
+            return _by_group(1.0, counts)
         case Fresh():
-            return _by_group(0.0, samples, counts.historical)
+            return _by_group(0.0, counts)
         case Share(historical=share):
-            return _by_group(share, samples, counts.historical)
+            return _by_group(share, counts)
         case Importance(importance=given):
-            return _given(np.asarray(given), len(samples))
+            return _given(np.asarray(given), there)
         case Optimal():
-            return _optimal(strategy, samples, counts)
+            return _optimal(strategy, counts)
         case Remembered():
-            return _remembered(strategy, samples, counts)
+            return _remembered(strategy, counts)
     raise InputError(
         f"{strategy!r} weighs single samples, which a live server does not know; declare the "
         "arrivals of all nodes, or choose a strategy that weighs clients, such as Uniform()"
     )
 
 
-def _by_group(share: float, samples: Floats, historical: NDArray[np.bool_]) -> Floats:
+def _by_group(share: float, counts: Counts) -> Floats:
     """Historical clients count ``share`` together, the others the rest, each by its samples."""
+    samples, historical = counts.samples, counts.historical
     values = np.zeros(len(samples))
     for group, part in ((historical, share), (~historical, 1 - share)):
-        if part > 0 and samples[group].sum() > 0:
+        if part > 0 and group.any():
             values[group] = part * samples[group] / samples[group].sum()
     return values
 
 
-def _given(values: Floats, clients: int) -> Floats:
-    if len(values) != clients:
-        raise InputError(f"Importance(p): {len(values)} shares for {clients} clients")
-    return values
+def _given(values: Floats, there: NDArray[np.bool_]) -> Floats:
+    if len(values) != len(there):
+        raise InputError(f"Importance(p): {len(values)} shares for {len(there)} clients")
+    return values[there]
 
 
-def _optimal(strategy: Optimal, samples: Floats, counts: Counts) -> Floats:
+def _optimal(strategy: Optimal, counts: Counts) -> Floats:
     if strategy.ratio is None or strategy.bound != "paper":
         raise InputError(
             f"{strategy!r}: a live server needs a given ratio and the paper's bound, as in "
             "Optimal(0.15); headwater plan estimates a ratio"
         )
-    there = samples > 0
-    values = np.zeros(len(samples))
     noise = (~counts.historical).astype(np.float64)
-    values[there] = minimise(noise[there], samples[there], strategy.ratio).importance
-    return values
+    return minimise(noise, counts.samples, strategy.ratio).importance
 
 
-def _remembered(strategy: Remembered, samples: Floats, counts: Counts) -> Floats:
+def _remembered(strategy: Remembered, counts: Counts) -> Floats:
     """The minimiser of Q with v_m = 1/B − 1/N, B as the client draws from what it holds now."""
     if strategy.target is not None:
         raise InputError(f"{strategy!r}: clients come and go here, so there can be no target")
-    alike = strategy.heterogeneity
-    timed = strategy if strategy.horizon is not None else Remembered(HORIZON, alike)
-    there = counts.held > 0
-    held = counts.held[there]
-    drawn = held / (1 + counts.drawing.redraws(held))
-    noise = np.maximum(0.0, 1 / drawn - 1 / samples[there])
-    values = np.zeros(len(samples))
-    horizon = timed.rounds(counts.rounds)
-    values[there] = remembered_importance(
-        samples[there], noise, horizon, HETEROGENEITY if alike is None else float(alike)
-    )
-    return values
+    known = with_guesses(strategy)
+    assert isinstance(known, Remembered)
+    assert known.heterogeneity is not None
+    drawn = counts.held / (1 + counts.drawing.redraws(counts.held))
+    noise = np.maximum(0.0, 1 / drawn - 1 / counts.samples)
+    horizon = known.rounds(counts.rounds)
+    return remembered_importance(counts.samples, noise, horizon, float(known.heterogeneity))
+
+
+def with_guesses(strategy: Strategy) -> Strategy:
+    """A strategy with the numbers that only a simulation can measure, where nobody gave them.
+
+    >>> with_guesses(Remembered(heterogeneity=0.1)), with_guesses(Uniform())
+    (Remembered(horizon=0.25, heterogeneity=0.1, target=None), Uniform())
+    """
+    if not isinstance(strategy, Remembered):
+        return strategy
+    horizon = HORIZON if strategy.horizon is None else strategy.horizon
+    alike = HETEROGENEITY if strategy.heterogeneity is None else strategy.heterogeneity
+    return type(strategy)(horizon, alike, strategy.target)
 
 
 def looks_ahead(strategy: Strategy) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.errors import InputError
-from headwater.flower.importance import Counts, importance, looks_ahead
+from headwater.flower.importance import Counts, importance, looks_ahead, with_guesses
 from headwater.flower.roster import Roster, Standing
 from headwater.ledger.arrivals import Arrivals, Constant, Once, Poisson, Trace
 from headwater.ledger.drawing import Drawing
@@ -59,7 +59,7 @@ class Declared:
         processes = [arrivals(client) for client in clients]
         memories = [memory(client) for client in clients]
         holdings = unroll(counts, processes, memories, rounds, drawing.seed)
-        return cls(Ledger.weigh(replace(holdings, drawing=drawing), strategy))
+        return cls(Ledger.weigh(replace(holdings, drawing=drawing), with_guesses(strategy)))
 
     def round(self, number: int, roster: Roster, connected: set[int]) -> Round:  # noqa: ARG002
         """The ledger's; who is not there is absent, the shares stay as planned."""
@@ -70,10 +70,18 @@ class Declared:
         return float(self.ledger.round_shares[number - 1])
 
     def samples(self, round: Round, place: int) -> tuple[NDArray[np.int64], Floats] | None:
-        """What the ledger says that this client holds."""
+        """All that the ledger says that this client holds, so that the node can compare.
+
+        A round of the ledger leaves out samples of weight zero; a node knows nothing of weights.
+        """
+        holdings = self.ledger.holdings
+        first, end = holdings.offsets[round.clients[place] : round.clients[place] + 2]
+        enter, leave = holdings.enter[first:end], holdings.leave[first:end]
+        held = np.flatnonzero((enter <= round.number) & (round.number < leave))
         mine = slice(round.offsets[place], round.offsets[place + 1])
-        first = self.ledger.holdings.offsets[round.clients[place]]
-        return round.samples[mine] - first, round.weights[mine]
+        weights = np.zeros(len(held))
+        weights[np.searchsorted(held, round.samples[mine] - first)] = round.weights[mine]
+        return held, weights
 
 
 @dataclass
@@ -94,25 +102,33 @@ class Live:
 
     def round(self, number: int, roster: Roster, connected: set[int]) -> Round:
         """p_m(t) of the clients that are connected: who has left does not count."""
-        ahead = self.rounds is not None and looks_ahead(self.strategy)
-        last = self.rounds if ahead and self.rounds is not None else number
-        left = last - number + 1 if ahead else 0
-        expected = [self._expected(roster[m], left) for m in range(len(roster))]
-        there = np.isin([roster[m].node for m in range(len(roster))], list(connected))
-        held = np.where(there, roster.column("held"), 0.0)
-        historical = roster.column("historical") > 0
-        counts = Counts(np.array(expected), held, historical, last, self.drawing)
+        clients = [roster[m] for m in range(len(roster))]
+        end = self.rounds if looks_ahead(self.strategy) else None
+        # Without an end to look at, what has come by now counts: up to the round before.
+        until = number - 1 if end is None else end
+        counts = Counts(
+            samples=np.array([self._expected(client, until) for client in clients]),
+            held=np.array([_held(client) if client.node in connected else 0 for client in clients]),
+            historical=roster.column("historical") > 0,
+            rounds=number if end is None else end,
+            drawing=self.drawing,
+        )
         shares = importance(self.strategy, counts)
-        clients = np.flatnonzero(shares)
-        places = np.arange(len(clients) + 1)
+        chosen = np.flatnonzero(shares)
+        places = np.arange(len(chosen) + 1)
         # One entry per client stands for all its samples: the choice of clients needs no more.
-        return Round(number, clients, shares[clients], places, clients, np.ones(len(clients)))
+        return Round(number, chosen, shares[chosen], places, chosen, np.ones(len(chosen)))
 
-    def _expected(self, client: Standing, left: int) -> float:
-        """Samples until the last round, if the stream goes on as it did."""
+    def _expected(self, client: Standing, until: int) -> float:
+        """Samples up to the end of a round, if the stream goes on as it did.
+
+        Its last report may be some rounds old: who is not asked takes in samples all the same.
+        """
+        if client.historical:
+            return client.arrived
         measured = client.rounds_seen >= 3
         flow = client.arrivals_per_round if measured else client.rate * self.seconds
-        return client.arrived + (0.0 if client.historical else flow * left)
+        return client.arrived + flow * max(0, until - client.heard)
 
     def round_share(self, number: int) -> float:  # noqa: ARG002
         """Every round counts alike."""
@@ -120,6 +136,11 @@ class Live:
 
     def samples(self, round: Round, place: int) -> None:
         """All that the client holds, alike."""
+
+
+def _held(client: Standing) -> int:
+    """Samples in memory; who replays by rounds has its first when it is asked for one."""
+    return client.held or int(client.declared is not None)
 
 
 def arrivals(client: Standing) -> Arrivals:

@@ -48,6 +48,7 @@ class Presence:
         ask_again: float,
     ) -> None:
         self.roster = roster
+        self.round = 0  # that is under way: whoever joins now is asked from the next one on
         self._grid, self._parameters, self._ask_again = grid, parameters, ask_again
         self._exchange: Exchange[Tag] = Exchange(grid, ttl, reply_bytes)
         self._greeted: dict[int, float] = {}  # nodes that were asked who they are, and when
@@ -108,7 +109,7 @@ class Presence:
         try:
             header = messages.header_of(reply.content)
             self._check_size(node, header.get("client-id"), header.get("parameters"))
-            for name in self.roster.welcome({node: header}, connected):
+            for name in self.roster.welcome({node: header}, connected, self.round):
                 log.info("client %s joins", name)
             if node not in self.roster.nodes:
                 raise InputError(f"its name {header['client-id']} is taken by another node")

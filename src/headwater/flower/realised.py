@@ -52,11 +52,14 @@ def read_ledger(folder: Path | str) -> Ledger:
     clients' shares are exact and the samples' are the client's mean.
     """
     folder = Path(folder)
-    entries = Journal(folder / "rounds.jsonl").read()
+    if not (folder / "state.npz").exists():
+        raise InputError(f"{folder}: no run is written down there")
+    roster, seed, done = _state(folder)
+    # A server that was killed may have written one line too many.
+    entries = Journal(folder / "rounds.jsonl").read()[:done]
     if not entries:
         raise InputError(f"{folder}: no rounds are written down there")
-    roster, seed = _roster(folder)
-    arrived = _by_round(entries, len(roster))
+    arrived = _by_round(entries, roster)
     holdings = unroll(
         np.maximum(arrived[-1], 1),
         [Observed(tuple(column.tolist())) for column in arrived.T],
@@ -84,15 +87,22 @@ class _Weights:
         return each[self.holdings.client].tolist()
 
 
-def _roster(folder: Path) -> tuple[Roster, int]:
+def _state(folder: Path) -> tuple[Roster, int, int]:
+    """The clients of the run, its seed, and how many rounds are done."""
     with np.load(folder / "state.npz", allow_pickle=False) as saved:
         about = json.loads(str(saved["about"]))
-    return Roster.from_json(about["roster"]), int(about.get("seed", 0))
+    return Roster.from_json(about["roster"]), int(about["seed"]), int(about["round"])
 
 
-def _by_round(entries: Sequence[Entry], clients: int) -> Rounds:
-    """Samples that had arrived by each round; between two reports the count stays."""
-    table = np.zeros((len(entries), clients), np.int64)
+def _by_round(entries: Sequence[Entry], roster: Roster) -> Rounds:
+    """Samples that had arrived by each round; between two reports the count stays.
+
+    A line of the journal has the clients that were planned. The others had their samples, too: what
+    a client held when it joined was there in its first round, whenever it was first asked.
+    """
+    table = np.zeros((len(entries), len(roster)), np.int64)
+    for m in range(len(roster)):
+        table[roster[m].joined - 1 :, m] = roster[m].first_arrived
     for row, entry in zip(table, entries, strict=True):
         row[entry.client] = entry.arrived
     return np.maximum.accumulate(table, axis=0)

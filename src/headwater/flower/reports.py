@@ -11,7 +11,7 @@ from headwater.flower.roster import Standing
 _MEASURES = ("count", "loss", "metric")
 
 
-def reported(client: Standing, report: Mapping[str, float] | None) -> dict[str, Any]:
+def reported(client: Standing, report: Mapping[str, float] | None, round: int) -> dict[str, Any]:
     """What changes in a client's standing after a round; without a report it was absent."""
     if report is None:
         return {"asked": client.asked + 1}
@@ -26,7 +26,7 @@ def reported(client: Standing, report: Mapping[str, float] | None) -> dict[str, 
     return {
         "asked": client.asked + 1,
         "answered": client.answered + 1,
-        "rounds_seen": client.rounds_seen + 1,
+        "heard": round,
         "arrived": arrived,
         "held": min(max(held, 0), arrived),
         "rate": max(0.0, report.get("rate", client.rate)),

@@ -37,7 +37,8 @@ class Standing:
         key: its own number and seed, by which its memory draws.
         declared: the arrival process that its stream follows round by round, if it says so.
         asked, answered: rounds in which it was asked for its update, and gave one.
-        rounds_seen: rounds since its first, for its rate per round.
+        joined: the first round in which it could be asked.
+        heard: the round at whose end it last reported its counts; joined − 1 before that.
         first_arrived: what had arrived when it joined.
         prequential: what it measured on new samples before learning from them.
         seen: when it last answered (seconds since the epoch).
@@ -55,7 +56,8 @@ class Standing:
     declared: dict[str, Any] | None = None
     asked: int = 0
     answered: int = 0
-    rounds_seen: int = 0
+    joined: int = 1
+    heard: int = 0
     first_arrived: int = 0
     prequential: dict[str, float] = field(default_factory=dict)
     seen: float = 0.0
@@ -66,11 +68,16 @@ class Standing:
         return (self.answered + 1) / (self.asked + 1)
 
     @property
+    def rounds_seen(self) -> int:
+        """Rounds over which its counts are known; streams flow on in those that it missed."""
+        return self.heard - self.joined + 1
+
+    @property
     def arrivals_per_round(self) -> float:
-        """Samples that came per round since it joined."""
+        """Samples that came per round since it joined, whether it was asked in a round or not."""
         if self.historical or not self.rounds_seen:
             return 0.0
-        return (self.arrived - self.first_arrived) / self.rounds_seen
+        return max(0, self.arrived - self.first_arrived) / self.rounds_seen
 
 
 class Roster:
@@ -100,14 +107,21 @@ class Roster:
         values = (getattr(standing, name) for standing in self._all)
         return np.array([math.inf if value is None else value for value in values], np.float64)
 
-    def welcome(self, arrivals: Mapping[int, Mapping[str, Any]], connected: set[int]) -> list[str]:
+    def welcome(
+        self, arrivals: Mapping[int, Mapping[str, Any]], connected: set[int], round: int = 0
+    ) -> list[str]:
         """Take in descriptions of nodes; returns the names of those that are new.
 
         A name that a connected node has already is refused to a second one: who copies a
         configuration does not get another's share, and nobody counts twice.
+
+        Args:
+            arrivals: descriptions by Flower's numbers of the nodes.
+            connected: numbers of the nodes that are connected now.
+            round: the one that is under way, in which they can no longer be asked.
         """
         new = []
-        found = [_parse(node, description) for node, description in arrivals.items()]
+        found = [_parse(node, description, round) for node, description in arrivals.items()]
         for standing in sorted(found, key=lambda standing: natural(standing.name)):
             known = self.number(standing.name)
             if known is None:
@@ -149,11 +163,11 @@ def natural(name: str) -> list[tuple[bool, int, str]]:
 
 def _again(standing: Standing) -> dict[str, Any]:
     """What a known client says anew when it comes back."""
-    fresh = ("node", "arrived", "held", "capacity", "rate", "seen")
+    fresh = ("node", "arrived", "held", "capacity", "rate", "seen", "heard")
     return {name: getattr(standing, name) for name in fresh}
 
 
-def _parse(node: int, description: Mapping[str, Any]) -> Standing:
+def _parse(node: int, description: Mapping[str, Any], round: int) -> Standing:
     """A description, believed only where it makes sense."""
     name = description.get("client-id")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -177,6 +191,8 @@ def _parse(node: int, description: Mapping[str, Any]) -> Standing:
         historical=historical,
         key=_key(description),
         declared=declared,
+        joined=round + 1,
+        heard=round,
         first_arrived=arrived,
     )
 

@@ -15,7 +15,8 @@ from flwr.serverapp import Grid, ServerApp
 
 from headwater.devices.node.models import build
 from headwater.devices.settings.node_file import read
-from headwater.flower.strategy import StreamFedAvg, StreamResult
+from headwater.flower.result import StreamResult
+from headwater.flower.strategy import StreamFedAvg
 from headwater.ledger.registry import named
 
 app = ServerApp()
@@ -29,7 +30,7 @@ def main(grid: Grid, context: Context) -> None:
     settings = context.run_config
     folder = Path(str(settings["checkpoint"]))
     strategy = StreamFedAvg(
-        named(str(settings["strategy"])),
+        named(str(settings["strategy"])) if settings["strategy"] else None,
         local_steps=int(settings["local-steps"]),
         batch_size=int(settings["batch-size"]) or None,
         learning_rate=float(settings["learning-rate"]),

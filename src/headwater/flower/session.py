@@ -20,31 +20,31 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 from flwr.serverapp import Grid
 
-from headwater.errors import InputError
 from headwater.flower import messages
 from headwater.flower.checkpoint import Checkpoint
+from headwater.flower.client_tests import ask_for_tests
+from headwater.flower.gathering import Gathering
+from headwater.flower.importance import NobodyCountsError, looks_ahead
 from headwater.flower.journal import Entry
+from headwater.flower.patience import Patience, QuorumError
 from headwater.flower.plan import Declared, Live, Plan, foreseeable
 from headwater.flower.presence import Presence
 from headwater.flower.reports import pooled, reported
 from headwater.flower.roster import Roster
 from headwater.flower.settings import Settings
 from headwater.flower.state import State
-from headwater.flower.tally import Tally, Verdict
+from headwater.flower.tally import Tally
 from headwater.ledger.orders import select
 from headwater.ledger.rounds import Round
 
 log = logging.getLogger("headwater.flower")
-
-
-class QuorumError(InputError):
-    """Too few clients for too long."""
 
 
 class Session:
@@ -74,10 +74,12 @@ class Session:
         self._like, self._rounds, self._config = arrays, rounds, config
         start = messages.flatten(arrays)
         self.state, roster = store.load() or (State.start(start), Roster())
-        self.deadline = settings.deadline or 600.0
-        ttl = settings.ttl or self.deadline + 60.0
+        ttl = settings.ttl or settings.longest_round + 60.0
         size = len(start)
         self.presence = Presence(grid, roster, size, ttl, start.nbytes, settings.ask_again)
+        self.presence.round = self.state.round
+        self._patience = Patience(self.presence, settings, stop)
+        self._gathering = Gathering(self.presence, settings, self._patience, stop)
         self.plan: Plan | None = None
 
     @property
@@ -97,22 +99,23 @@ class Session:
 
     def open(self) -> None:
         """Wait for clients, then plan; a resumed run waits for those that it had."""
-        expected = max(self.settings.min_clients, len(self.roster))
-        began = time.monotonic()
-        while not self.stop.is_set() and len(self.presence.clients) < expected:
-            if time.monotonic() > began + self.deadline:
-                if len(self.presence.clients) >= self.settings.min_clients:
-                    break
-                self._check_patience(began, "clients to begin with")
-            for _ in self.presence.answers():
-                pass  # only descriptions are expected
-            self.presence.pause()
+        least = self.settings.min_clients
+        expected = max(least, len(self.roster))
+
+        def enough(waited: float) -> bool:
+            late = waited > self.settings.longest_round
+            return len(self.presence.clients) >= (least if late else expected)
+
+        self._patience.wait(enough, "clients to begin with")
         if self.stop.is_set():
             return
         if self.state.round == 0:
             self.presence.roster = self.roster.settled()
-            self.store.save(self.state, self.roster)  # numbers and the run's name are fixed now
         self.plan = self._make_plan()
+        if self.state.round == 0:
+            declared = isinstance(self.plan, Declared)
+            self.store.looks_ahead = declared or looks_ahead(self.settings.strategy)
+            self.store.save(self.state, self.roster)  # numbers and the run's name are fixed now
 
     def _make_plan(self) -> Plan:
         clients = [self.roster[m] for m in range(len(self.roster))]
@@ -121,54 +124,60 @@ class Session:
             return Declared.of(self.roster, s.strategy, self._rounds, s.local_work)
         return Live(s.strategy, self._rounds, s.local_work)
 
-    # ------------------------------------------------------------------ a round
+    def rounds(self) -> Iterator[Entry]:
+        """Round after round, until the last or a signal."""
+        last = self._rounds
+        while not self.stop.is_set() and (last is None or self.state.round < last):
+            entry = self.round(self.state.round + 1)
+            if entry is None:
+                return
+            came, planned = sum(share > 0 for share in entry.counted), len(entry.client)
+            text = "round %d: %d of %d clients, %.1f s, %s"
+            log.info(text, entry.round, came, planned, entry.seconds, entry.metrics)
+            yield entry
 
-    def prepare(self, number: int) -> Tally:
-        """The round's plan, with nothing counted yet."""
-        assert self.plan is not None
-        plan = self.plan.round(number, self.roster, self.presence.nodes)
-        s = self.settings
-        if s.participation is not None:
-            plan = select(plan, s.participation, s.seed)
-        return Tally(plan, self.roster, self.state.parameters, s.norm_limit, s.catch_up)
+    # ------------------------------------------------------------------ a round
 
     def round(self, number: int) -> Entry | None:
         """Ask, add up, move, write down; None: a signal came first, and nothing happened."""
         began = time.monotonic()
         tally = self.prepare(number)
-        self._gather(tally, began)
+        if tally is None:
+            return None
+        arrays = self.arrays
+        self._gathering.fill(tally, lambda place: self.request(tally.plan, place, arrays), began)
         if self.stop.is_set():
             return None
         return self.finish(tally, began)
 
-    def _gather(self, tally: Tally, began: float) -> None:
-        """Until all have answered, or the deadline has passed and the quorum is there."""
-        asked: dict[int, float] = {}
-        arrays = self.arrays
-        while tally.waiting and not self.stop.is_set():
-            self._ask(tally, asked, arrays)
-            for tag, reply in self.presence.answers():
-                if tag.kind == messages.TRAIN and tally.take(tag.number, reply) is Verdict.AGAIN:
-                    # Not at once: what just died needs a moment to come back.
-                    asked[tag.number] = time.monotonic() - self.settings.ask_again + 1.0
-            if time.monotonic() > began + self.deadline:
-                if tally.reached(self.settings.quorum):
-                    break
-                self._check_patience(began, f"a quorum in round {tally.plan.number}")
-            if tally.waiting:
-                self.presence.pause()
-        self.presence.close()
+    def prepare(self, number: int) -> Tally | None:
+        """The round's plan, with nothing counted yet; None: a signal came before it."""
+        self.presence.round = number
+        plan = self._planned(number)
+        if plan is None:
+            return None
+        s = self.settings
+        if s.participation is not None:
+            plan = select(plan, s.participation, s.seed)
+        return Tally(plan, self.roster, self.state.parameters, s.norm_limit, s.catch_up)
 
-    def _ask(self, tally: Tally, asked: dict[int, float], arrays: ArrayRecord) -> None:
-        """Ask whoever was not asked yet, or long ago; who is not connected is waited for."""
-        now, again = time.monotonic(), self.settings.ask_again
-        due = [m for m in sorted(tally.waiting) if now - asked.get(m, -np.inf) > again]
-        connected = self.presence.nodes if due else set()
-        for m in due:
-            if self.roster[m].node in connected:
-                asked[m] = now
-                content = self.request(tally.plan, tally.place[m], arrays)
-                self.presence.post(messages.TRAIN, m, content, tally.plan.number)
+    def _planned(self, number: int) -> Round | None:
+        """The plan of a round, as soon as somebody who counts is there."""
+        assert self.plan is not None
+        planner, found, said = self.plan, None, ""
+
+        def somebody(_: float) -> bool:
+            nonlocal found, said
+            try:
+                found = planner.round(number, self.roster, self.presence.nodes)
+            except NobodyCountsError as error:
+                if str(error) != said:
+                    log.warning("round %d waits: %s", number, error)
+                said = str(error)
+            return found is not None
+
+        self._patience.wait(somebody, f"round {number}: nobody who counts holds a sample")
+        return found
 
     def request(self, plan: Round, place: int, arrays: ArrayRecord) -> RecordDict:
         """What a client is asked to do in a round."""
@@ -191,16 +200,16 @@ class Session:
         """Move by what came, and put the round on the disk."""
         assert self.plan is not None
         tally.close()
+        number = tally.plan.number
         if not tally.reached(self.settings.quorum):
             raise QuorumError(
-                f"round {tally.plan.number}: updates with {tally.planned:.3g} of the shares could "
+                f"round {number}: updates with {tally.planned:.3g} of the shares could "
                 f"be used, quorum={self.settings.quorum:g}; refused: {tally.refused}"
             )
-        share = self.plan.round_share(tally.plan.number) * sum(tally.counted.values())
+        share = self.plan.round_share(number) * sum(tally.counted.values())
         self.state = self.state.after(tally.moves.total, share, self.settings.projection)
         for m in tally.place:
-            report = tally.reports.get(m)
-            self.roster.update(m, **reported(self.roster[m], report))
+            self.roster.update(m, **reported(self.roster[m], tally.reports.get(m), number))
         entry = self._entry(tally, share, time.monotonic() - began)
         if isinstance(self.plan, Live):
             self.plan.seconds = entry.seconds
@@ -227,24 +236,13 @@ class Session:
             metrics=pooled([c.prequential for c in standings if not c.historical]),
         )
 
-    # ------------------------------------------------------------------ tests at the clients
-
     def evaluate(self, number: int, config: ConfigRecord | None) -> dict[str, float]:
         """What the clients measure on their own test samples, every sample counting alike."""
-        began, arrays = time.monotonic(), self.arrays
-        header = {"run": self.store.run, "round": number}
-        waiting = set(self.presence.clients)
-        for m in sorted(waiting):
-            content = messages.request(header, arrays, more=config)
-            self.presence.post(messages.EVALUATE, m, content, number)
-        found = []
-        while waiting and not self.stop.is_set() and time.monotonic() < began + self.deadline:
-            for tag, reply in self.presence.answers():
-                if tag.kind == messages.EVALUATE and tag.number in waiting:
-                    waiting.discard(tag.number)
-                    found.append({} if reply.has_error() else messages.metrics_of(reply))
-            self.presence.pause()
-        self.presence.close()
+        content = messages.request(
+            {"run": self.store.run, "round": number}, self.arrays, more=config
+        )
+        seconds = self.settings.longest_round
+        found = ask_for_tests(self.presence, content, number, seconds, self.stop)
         numbers = pooled(found, "")
         self.store.note_test(number, numbers)
         return numbers
@@ -252,13 +250,3 @@ class Session:
     def replace_parameters(self, arrays: ArrayRecord) -> None:
         """Go on from other parameters, as a wrapper of the strategy may want."""
         self.state = replace(self.state, parameters=messages.flatten(arrays))
-
-    def _check_patience(self, began: float, what: str) -> None:
-        """Too few for too long is an error; the checkpoint stays."""
-        waited, patience = time.monotonic() - began, self.settings.patience
-        if patience is not None and waited > patience:
-            raise QuorumError(
-                f"{len(self.presence.clients)} clients are connected after {waited:.0f} s, too few "
-                f"for {what} (min_clients={self.settings.min_clients}, "
-                f"quorum={self.settings.quorum:g}); started again, the run goes on where it was"
-            )

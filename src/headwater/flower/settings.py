@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from pathlib import Path
 
 from headwater.errors import InputError
@@ -60,6 +59,11 @@ class Settings:
         """What a client draws in a round."""
         return LocalWork(self.local_steps, self.batch_size, self.participation, self.seed)
 
+    @property
+    def longest_round(self) -> float:
+        """Seconds after which a round may end without those who are missing."""
+        return self.deadline or 600.0
+
     def rate(self, round: int) -> float:
         """η of a round."""
         rate = self.learning_rate
@@ -68,24 +72,37 @@ class Settings:
             raise InputError(f"learning_rate: a number above 0; got {value} in round {round}")
         return value
 
-    def fingerprint(self, parameters: int, rounds: int | None) -> str:
-        """What decides the numbers of a run; a run may be resumed with other deadlines."""
-        rates = self.learning_rate
-        parts = (
-            self.strategy,
-            self.local_steps,
-            self.batch_size,
-            [self.rate(t) for t in (1, 2, 10, 100)] if callable(rates) else rates,
-            self.seed,
-            self.projection,
-            self.participation,
-            self.norm_limit,
-            parameters,
-            # An endless run may be given an end, and a run that ended more rounds, where the
-            # strategy does not look ahead; the ledger of declared arrivals does.
-            None if rounds is None else "limited",
-        )
-        return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+    def fingerprint(self, parameters: int) -> str:
+        """What decides the numbers of a run; a run may be resumed with other deadlines.
+
+        Functions are known by their code and all that it uses, so that every learning rate of a
+        schedule counts. The number of rounds is no part of it, as not every run depends on it:
+        :class:`headwater.flower.checkpoint.Checkpoint` knows which do.
+        """
+        from headwater.learning.identity import digest  # needs PyTorch: not for the clients' side
+
+        decides = {name: _plain(getattr(self, name)) for name in _DECISIVE}
+        return digest(decides, parameters)[:16]
+
+
+# The others say how long to wait for whom, and where things are kept.
+_DECISIVE = (
+    "strategy",
+    "local_steps",
+    "batch_size",
+    "learning_rate",
+    "seed",
+    "projection",
+    "participation",
+    "norm_limit",
+    "catch_up",
+)
+
+
+def _plain(thing: object) -> object:
+    """A part of Headwater by its name and numbers: a run may go on after an upgrade."""
+    own = type(thing).__module__.startswith("headwater.") and is_dataclass(thing)
+    return (type(thing).__qualname__, vars(thing)) if own else thing
 
 
 def _whole(name: str, value: object, least: int) -> None:

@@ -5,52 +5,36 @@
 from __future__ import annotations
 
 import logging
-import signal
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
-from flwr.serverapp.strategy import Result, Strategy
+from flwr.serverapp.strategy import Strategy
 
 from headwater.errors import InputError
 from headwater.flower import messages
 from headwater.flower.checkpoint import Checkpoint
+from headwater.flower.driven import DrivenRounds
 from headwater.flower.journal import Entry
 from headwater.flower.metrics import MetricsServer
 from headwater.flower.realised import read_ledger
+from headwater.flower.result import StreamResult
 from headwater.flower.session import Session
 from headwater.flower.settings import Rate, Settings
 from headwater.flower.state import Projection
-from headwater.flower.tally import Tally
+from headwater.flower.stopping import stop_signals
 from headwater.flower.version import check
-from headwater.ledger.ledger import Ledger
 from headwater.ledger.remembered_online import RememberedOnline
 from headwater.ledger.strategies import Strategy as Weighting
 from headwater.ledger.strategies import Uniform
 
 log = logging.getLogger("headwater.flower")
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
-
-
-@dataclass
-class StreamResult(Result):
-    """What a run gives back: Flower's result, and what Flower does not have.
-
-    Attributes:
-        average: θ̄, the q-weighted average of the iterates; ``arrays`` is the last one.
-        ledger: who held what with what share, as it happened; None before the first round.
-        rounds: rounds done, those before a restart included.
-    """
-
-    average: ArrayRecord = field(default_factory=ArrayRecord)
-    ledger: Ledger | None = None
-    rounds: int = 0
+_REMEMBERED = 1000  # rounds whose metrics the result of an endless run has; the journal has all
 
 
 class StreamFedAvg(Strategy):
@@ -71,7 +55,8 @@ class StreamFedAvg(Strategy):
         deadline: seconds after which a round ends without those who are missing; None: what
             ``start(timeout=…)`` says.
         ttl: seconds after which Flower drops a message; None: the deadline and a minute.
-        ask_again: seconds without an answer after which a client is asked again.
+        ask_again: seconds without an answer after which a client is asked again; twice as long
+            before every further time.
         patience: seconds below the quorum after which the run is given up; None: never.
         catch_up: how many times its share a client that is often absent may count.
         evaluate_every: rounds between tests at the clients; 0: none.
@@ -127,7 +112,7 @@ class StreamFedAvg(Strategy):
             metrics_port=metrics_port,
         )
         self._chosen = strategy is not None
-        self._driven: _Driven | None = None
+        self._driven: DrivenRounds | None = None
 
     def start(
         self,
@@ -158,11 +143,10 @@ class StreamFedAvg(Strategy):
         if num_rounds is None and not self._chosen:
             settings = replace(settings, strategy=RememberedOnline())
         result = StreamResult()
-        with _folder(settings) as folder, _stop_signals() as stop:
-            size = len(messages.flatten(initial_arrays))
-            name = settings.fingerprint(size, num_rounds)
+        with _folder(settings) as folder, stop_signals() as stop:
+            name = settings.fingerprint(len(messages.flatten(initial_arrays)))
             with (
-                Checkpoint(folder, name, settings.seed) as store,
+                Checkpoint(folder, name, settings.seed, num_rounds) as store,
                 MetricsServer(settings.metrics_port) as metrics,
             ):
                 session = Session(
@@ -171,11 +155,13 @@ class StreamFedAvg(Strategy):
                 session.open()
                 if session.state.round == 0 and not stop.is_set():
                     _test(evaluate_fn, 0, session, result)
-                for entry in _rounds(session, num_rounds):
+                for entry in session.rounds():
                     metrics.show(entry, session.roster)
                     result.train_metrics_clientapp[entry.round] = MetricRecord(dict(entry.metrics))
                     self._test_at_clients(session, entry.round, evaluate_config, result)
                     _test(evaluate_fn, entry.round, session, result)
+                    if num_rounds is None:
+                        result.forget(entry.round - _REMEMBERED)
                     if progress:
                         progress(entry)
             result.arrays, result.average = session.arrays, session.average
@@ -196,14 +182,9 @@ class StreamFedAvg(Strategy):
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """One round's messages, where a wrapper of Flower's drives the rounds and not ``start``.
-
-        Differential privacy on the server is such a wrapper. There is no checkpoint then, nobody
-        is asked again, and as Flower does not tell how many rounds will come, declared arrivals
-        are treated as live ones.
-        """
+        """One round's messages, where a wrapper of Flower's drives the rounds and not ``start``."""
         if self._driven is None:
-            self._driven = _Driven(self.settings, grid, arrays)
+            self._driven = DrivenRounds(self.settings, grid, arrays)
         return self._driven.messages(server_round, arrays, config)
 
     def aggregate_train(
@@ -232,64 +213,6 @@ class StreamFedAvg(Strategy):
             log.info("%s = %s", name, value)
 
 
-class _Driven:
-    """A session whose messages somebody else sends."""
-
-    def __init__(self, settings: Settings, grid: Grid, arrays: ArrayRecord) -> None:
-        self._home = tempfile.TemporaryDirectory(prefix="headwater-")
-        store = Checkpoint(Path(self._home.name), "driven")
-        self._session = Session(grid, arrays, settings, None, store, threading.Event())
-        self._session.open()
-        self._tally: Tally | None = None
-        self._sent: dict[int, list[Message]] = {}
-        self._began = 0.0
-
-    def messages(self, number: int, arrays: ArrayRecord, config: ConfigRecord) -> list[Message]:
-        self._session.replace_parameters(arrays)
-        self._began = time.monotonic()
-        self._tally = tally = self._session.prepare(number)
-        self._sent = {m: [self._message(tally, m, arrays, config)] for m in tally.place}
-        return [message for group in self._sent.values() for message in group]
-
-    def _message(self, tally: Tally, m: int, arrays: ArrayRecord, config: ConfigRecord) -> Message:
-        content = self._session.request(tally.plan, tally.place[m], arrays)
-        for key, value in config.items():
-            content.config_records["config"][key] = value
-        node = self._session.roster[m].node
-        return Message(content=content, dst_node_id=node, message_type=messages.TRAIN)
-
-    def aggregate(
-        self, replies: Iterable[Message]
-    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        assert self._tally is not None
-        # A message has its number only once it was sent: look them up now.
-        sender = {s.metadata.message_id: m for m, group in self._sent.items() for s in group}
-        for reply in replies:
-            m = sender.get(reply.metadata.reply_to_message_id)
-            if m is not None:
-                self._tally.take(m, reply)
-        entry = self._session.finish(self._tally, self._began)
-        return self._session.arrays, MetricRecord(dict(entry.metrics))
-
-
-def _rounds(session: Session, last: int | None) -> Iterator[Entry]:
-    """Round after round, until the last or a signal."""
-    while not session.stop.is_set() and (last is None or session.state.round < last):
-        entry = session.round(session.state.round + 1)
-        if entry is None:
-            return
-        came, planned = sum(share > 0 for share in entry.counted), len(entry.client)
-        log.info(
-            "round %d: %d of %d clients, %.1f s, %s",
-            entry.round,
-            came,
-            planned,
-            entry.seconds,
-            entry.metrics,
-        )
-        yield entry
-
-
 def _test(evaluate: Evaluate | None, number: int, session: Session, result: StreamResult) -> None:
     found = evaluate(number, session.arrays) if evaluate else None
     if found is not None:
@@ -308,22 +231,3 @@ def _folder(settings: Settings) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="headwater-") as home:
         yield Path(home)
-
-
-@contextmanager
-def _stop_signals() -> Iterator[threading.Event]:
-    """An event that SIGTERM and SIGINT set while a run goes on; Flower's own handlers come back.
-
-    Signals can only be caught in the main thread, where Flower runs a ServerApp.
-    """
-    stop = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-    numbers = (signal.SIGTERM, signal.SIGINT)
-    before = [signal.signal(number, lambda *_: stop.set()) for number in numbers]
-    try:
-        yield stop
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)

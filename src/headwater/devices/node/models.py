@@ -6,35 +6,16 @@ import math
 from itertools import pairwise
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from headwater.devices.memory.schema import Schema
 from headwater.devices.settings import ModelSettings
 from headwater.devices.settings.named import load
 from headwater.errors import InputError
 from headwater.learning import assumptions
-from headwater.learning.losses import Loss, cross_entropy
-from headwater.learning.metrics import PerSample, accuracy
+from headwater.learning.losses import Loss, cross_entropy, squared_error
+from headwater.learning.metrics import PerSample, absolute_error, accuracy
 from headwater.learning.problem import Problem
-
-
-def squared_error(output: Tensor, target: Tensor) -> Tensor:
-    """(output − target)² / 2 of each sample, for labels that are numbers.
-
-    >>> squared_error(torch.tensor([[3.0]]), torch.tensor([1.0]))
-    tensor([2.])
-    """
-    return (output.reshape(len(output)) - target).square() / 2
-
-
-def absolute_error(output: Tensor, target: Tensor) -> Tensor:
-    """|output − target| of each sample.
-
-    >>> absolute_error(torch.tensor([[3.0]]), torch.tensor([1.0]))
-    tensor([2.])
-    """
-    return (output.reshape(len(output)) - target).abs()
-
 
 LOSSES: dict[str, Loss] = {"cross_entropy": cross_entropy, "squared_error": squared_error}
 METRICS: dict[str, PerSample] = {"accuracy": accuracy, "absolute_error": absolute_error}

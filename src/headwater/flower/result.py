@@ -1,0 +1,34 @@
+"""What a run gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from flwr.app import ArrayRecord
+from flwr.serverapp.strategy import Result
+
+from headwater.ledger.ledger import Ledger
+
+
+@dataclass
+class StreamResult(Result):
+    """Flower's result, and what Flower does not have.
+
+    Attributes:
+        average: θ̄, the q-weighted average of the iterates; ``arrays`` is the last one.
+        ledger: who held what with what share, as it happened; None before the first round.
+        rounds: rounds done, those before a restart included.
+    """
+
+    average: ArrayRecord = field(default_factory=ArrayRecord)
+    ledger: Ledger | None = None
+    rounds: int = 0
+
+    def forget(self, round: int) -> None:
+        """Drop the metrics of a round: those of a run without an end would fill the memory."""
+        for kept in (
+            self.train_metrics_clientapp,
+            self.evaluate_metrics_clientapp,
+            self.evaluate_metrics_serverapp,
+        ):
+            kept.pop(round, None)
