@@ -91,7 +91,7 @@ CASES = (
     Case("air", 0.5, 102, 5, 16, HALF_DECADES, 5),
     Case("activity", 0.2, 150, 5, None, HALF_DECADES, 5),
     Case("activity", 0.5, 300, 1, 8, HALF_DECADES, 5),
-    Case("femnist", 0.2, 300, 1, 16, (0.0316228, 0.1, 0.316228), 3),
+    Case("femnist", 0.2, 200, 1, 16, (0.0316228, 0.1, 0.316228), 3),
     Case("femnist", 0.05, 60, 10, 8, (0.0316228, 0.1, 0.316228), 3),
     Case("cifar100", 0.2, 1600, 1, 8, (0.1,), 1),
 )
