@@ -106,8 +106,10 @@ class Intake:
 
 
 def _join(whole: Sequence[Rows]) -> Batch:
-    x = np.concatenate([rows.x for rows in whole if rows.x is not None])
-    y = np.concatenate([rows.y for rows in whole if rows.y is not None])
+    features = [rows.x for rows in whole if rows.x is not None]
+    labels = [rows.y for rows in whole if rows.y is not None]
+    if len(whole) == 1:  # the usual case: nothing to put together
+        return Batch(features[0], labels[0], whole[0].ids, whole[0].times)
     ids = [id for rows in whole for id in rows.ids]
     times = [time for rows in whole for time in rows.times]
-    return Batch(x, y, ids, times)
+    return Batch(np.concatenate(features), np.concatenate(labels), ids, times)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, Protocol
 
 from headwater.errors import InputError
 
@@ -26,6 +26,18 @@ _FULL = {
     sqlite3.SQLITE_IOERR_TRUNCATE,
     sqlite3.SQLITE_IOERR_SHMSIZE,
 }
+
+
+class TakesPart(Protocol):
+    """Keeps something in RAM that belongs to transactions."""
+
+    def before_commit(self, connection: sqlite3.Connection) -> None:
+        """Write what is not written yet."""
+        ...
+
+    def rolled_back(self) -> None:
+        """Forget what was not committed."""
+        ...
 
 
 class DiskFullError(OSError):
@@ -61,6 +73,11 @@ class Database:
             raise InputError(f"{path}: this is not a memory file ({error})") from error
         self._lock = threading.RLock()
         self._within = False
+        self._taking_part: list[TakesPart] = []
+
+    def join(self, part: TakesPart) -> None:
+        """Let somebody take part in every transaction from now on."""
+        self._taking_part.append(part)
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -74,6 +91,8 @@ class Database:
                 with self._translated():
                     self._connection.execute("BEGIN IMMEDIATE")
                     yield self._connection
+                    for part in self._taking_part:
+                        part.before_commit(self._connection)
                     self._connection.execute("COMMIT")
             except BaseException:
                 self._roll_back()
@@ -95,6 +114,12 @@ class Database:
             self._holder.close()
 
     @contextmanager
+    def settled(self) -> Iterator[None]:
+        """No transaction of another thread is under way inside."""
+        with self._lock:
+            yield
+
+    @contextmanager
     def _translated(self) -> Iterator[None]:
         try:
             yield
@@ -104,9 +129,11 @@ class Database:
             raise
 
     def _roll_back(self) -> None:
-        # SQLite has rolled back by itself after some errors; then there is nothing to do
+        # SQLite has rolled back by itself after some errors; then there is nothing to undo there
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
+        for part in self._taking_part:
+            part.rolled_back()
 
 
 def hold(path: Path) -> IO[str]:

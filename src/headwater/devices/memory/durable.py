@@ -9,9 +9,11 @@ replayed stream leaves exactly the samples that the simulator's ledger says.
 from __future__ import annotations
 
 import json
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,8 @@ from headwater.devices.memory.state import State
 from headwater.errors import InputError
 from headwater.ledger.memory import REJECTED, Memory
 from headwater.ledger.samples import Samples
+
+Positions = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -123,45 +127,45 @@ class DurableMemory:
         x, y = self.schema.read([row[1] for row in rows], [row[2] for row in rows])
         return Snapshot(positions, x, y)
 
-    def _last_in_slot(self, first: int, count: int) -> tuple[list[int], list[int]]:
+    def _last_in_slot(self, first: int, count: int) -> tuple[Positions, Positions]:
         """Which of the arriving samples are kept to the end of the batch, and in which slots."""
         positions = np.arange(first, first + count)
         if self.rule.capacity is None:
-            return list(range(count)), positions.tolist()
+            return np.arange(count), positions
         clients = np.full(count, self.client, np.int64)
         slots = self.rule.slots(Samples(clients, positions, self.seed))
         # the last one in a slot stays: unique keeps the first, so look from the end
         kept, from_end = np.unique(slots[::-1], return_index=True)
         chosen = count - 1 - from_end
         there = kept != REJECTED
-        return chosen[there].tolist(), kept[there].tolist()
+        return chosen[there], kept[there]
 
-    def _new_slots(self, slots: list[int]) -> int:
+    def _new_slots(self, slots: Positions) -> int:
         """How many of these slots are still empty."""
         if self.rule.capacity is None or self.held == self.rule.capacity:
             return len(slots) if self.rule.capacity is None else 0
         query = "SELECT COUNT(*) FROM sample WHERE slot IN (SELECT value FROM json_each(?))"
-        return len(slots) - int(self.database.rows(query, json.dumps(slots))[0][0])
+        return len(slots) - int(self.database.rows(query, json.dumps(slots.tolist()))[0][0])
 
     def _rows(
-        self, batch: Batch, first: int, chosen: list[int], slots: list[int], round: int | None
-    ) -> list[tuple[Any, ...]]:
+        self, batch: Batch, first: int, chosen: Positions, slots: Positions, round: int | None
+    ) -> Iterable[tuple[Any, ...]]:
+        """What the table gets: columns that are put together row by row as SQLite takes them."""
         x, y = self.schema.arrays(batch.x, batch.y)
-        features, labels = memoryview(x.tobytes()), memoryview(y.tobytes())
-        width, label = x.nbytes // len(batch), y.itemsize
         now = time.time()
-        return [
-            (
-                slot,
-                first + k,
-                batch.ids[k] if batch.ids else None,
-                (batch.times[k] if batch.times else None) or now,
-                round,
-                features[k * width : (k + 1) * width],
-                labels[k * label : (k + 1) * label],
-            )
-            for k, slot in zip(chosen, slots, strict=True)
-        ]
+        places = chosen.tolist()
+        ids = repeat(None) if batch.ids is None else map(batch.ids.__getitem__, places)
+        times = repeat(now) if batch.times is None else [batch.times[k] or now for k in places]
+        return zip(
+            slots.tolist(),
+            (first + chosen).tolist(),
+            ids,
+            times,
+            repeat(round),
+            _blobs(x[chosen]),
+            _blobs(y[chosen]),
+            strict=False,  # what is repeated has no end
+        )
 
     def _check_origin(self) -> None:
         """A file goes on with the rule, the schema and the draws that it began with."""
@@ -181,11 +185,21 @@ class DurableMemory:
         self.schema.check_same(stored, str(self.database.path))
 
 
+def _blobs(rows: NDArray[Any]) -> list[bytes]:
+    """The bytes of each row. One copy each, made by NumPy: no view of a view per sample.
+
+    >>> _blobs(np.array([[1, 2], [3, 0]], np.uint8))
+    [b'\\x01\\x02', b'\\x03\\x00']
+    """
+    width = math.prod(rows.shape[1:])
+    return rows.reshape(len(rows), width).view(f"V{width * rows.itemsize}").ravel().tolist()
+
+
 def _table(capacity: int | None) -> str:
-    """The table refuses a slot that the rule does not have."""
-    allowed = "" if capacity is None else f" AND slot < {int(capacity)}"
+    """The table refuses a slot that the rule does not have; to keep all has a slot for each."""
+    allowed = "" if capacity is None else f" CHECK (slot BETWEEN 0 AND {int(capacity) - 1})"
     return (
-        f"CREATE TABLE IF NOT EXISTS sample (slot INTEGER PRIMARY KEY CHECK (slot >= 0{allowed}), "
+        f"CREATE TABLE IF NOT EXISTS sample (slot INTEGER PRIMARY KEY{allowed}, "
         "position INTEGER NOT NULL, id TEXT, time REAL NOT NULL, round INTEGER, "
         "x BLOB NOT NULL, y BLOB NOT NULL)"
     )
