@@ -46,6 +46,7 @@ from .ledger.conformance import check_memory as check_memory
 from .ledger.conformance import check_strategy as check_strategy
 from .ledger.drawing import Drawing as Drawing
 from .ledger.fading import Fading as Fading
+from .ledger.forgetting import Forgetting as Forgetting
 from .ledger.holdings import Holdings as Holdings
 from .ledger.ledger import Ledger as Ledger
 from .ledger.memory import Fifo as Fifo

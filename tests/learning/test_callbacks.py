@@ -147,6 +147,18 @@ def test_a_csv_log_has_one_line_per_round_even_after_a_stop(tmp_path):
     assert rows(log) == straight
 
 
+def test_a_csv_log_has_what_samples_say_as_they_arrive(tmp_path):
+    found = run(callbacks=[hw.CsvLog(tmp_path / "log.csv")], prequential=True)
+    logged = rows(tmp_path / "log.csv")
+    some = [(line, record) for line, record in zip(logged, found.history, strict=True) if record.arrived]
+    assert some
+    for line, record in some:
+        assert float(line["prequential_accuracy"]) == record.prequential["accuracy"]
+        assert float(line["prequential_loss"]) == record.prequential["loss"]
+        assert int(line["arrived"]) == record.arrived
+    assert "arrived" in found.to_frame().columns
+
+
 def test_tensorboard_gets_every_number(tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 

@@ -185,6 +185,19 @@ def test_server_optimisers_follow_the_papers_formulas(what, engine):
     )
 
 
+def test_a_round_records_how_far_the_model_went_by_the_servers_step():
+    after = []
+
+    class Look(hw.Callback):
+        def after_round(self, moment):
+            after.append(vector(moment.model))
+
+    found = run(server=hw.Momentum(0.9), server_rate=0.5, callbacks=[Look()])
+    before = [vector(network()), *after[:-1]]
+    went = [float((b - a).norm()) for a, b in zip(before, after, strict=True)]
+    assert [record.move for record in found.history] == pytest.approx(went)
+
+
 def test_a_run_with_memory_goes_on_bit_for_bit(tmp_path):
     settings = {"rounds": 6, "server": hw.FedAdam(), "server_rate": 0.02, "local": hw.Adam()}
     straight = run(**settings)

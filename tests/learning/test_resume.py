@@ -422,6 +422,9 @@ def test_a_finished_run_goes_on_for_more_rounds(tmp_path):
     assert torch.equal(longer.state.parameters, straight.state.parameters)
     torch.testing.assert_close(longer.state.average, straight.state.average)
     assert longer.state.weight == pytest.approx(1.0)
+    # Every round has its share of the longer run, also those that were learned before.
+    assert longer.history == straight.history
+    assert sum(record.share for record in longer.history) == pytest.approx(1.0)
 
 
 def test_a_run_whose_weights_look_ahead_is_not_made_longer(tmp_path):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from headwater.errors import InputError
 from headwater.flower.state import Projection
+from headwater.ledger.forgetting import Forgetting
 from headwater.ledger.orders import LocalWork
 from headwater.ledger.strategies import Strategy, Uniform
 
@@ -42,6 +43,11 @@ class Settings:
         _ = self.local_work  # checks its own settings
         if isinstance(self.strategy, type) or not isinstance(self.strategy, Strategy):
             raise InputError(f"strategy: hw.Uniform() or the like; got {self.strategy!r}")
+        if isinstance(self.strategy, Forgetting):
+            raise InputError(
+                "strategy: Forgetting() hears of errors in simulations only; hw.Fading(half_life) "
+                "forgets at one pace"
+            )
         _whole("min_clients", self.min_clients, 1)
         _whole("evaluate_every", self.evaluate_every, 0)
         if self.metrics_port is not None:

@@ -108,6 +108,8 @@ class Record:
         if self.loss is not None:
             row |= {"loss": self.loss, **self.metrics, "failed": self.failed}
             row |= {f"worst_{name}": value for name, value in self.worst.items()}
+        if self.arrived:
+            row["arrived"] = self.arrived
         row |= {f"prequential_{name}": value for name, value in self.prequential.items()}
         return row
 
@@ -145,7 +147,7 @@ def step(
     projection: Projection | None = None,
     server: Server | None = None,
 ) -> tuple[State, float]:
-    """One round: the next state, and how far the clients' moves together went (‖Δ‖)."""
+    """One round: the next state, and how far the model went in it before the projection."""
     move = engine.moves(state.parameters, orders, rate)
     # One number tells whether any of millions is NaN or infinite, and is worth recording anyway.
     length = float(move.norm())
@@ -161,6 +163,7 @@ def step(
     memory = state.memory
     if server is not None and not server.plain:
         move, memory = server(move, state.parameters, memory, orders.number)
+        length = float(move.norm())
     parameters = state.parameters + move
     if projection is not None:
         parameters = _projected(parameters, projection)

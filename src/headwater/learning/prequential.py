@@ -36,6 +36,11 @@ class Prequential:
         rounds = np.arange(1, holdings.rounds + 2)
         self._edges = np.searchsorted(holdings.enter[self._samples], rounds)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What is measured: the loss, and the metrics that are means."""
+        return tuple(self._measured)
+
     def arriving(self, round: int) -> Counts:
         """The samples that arrive in a round at clients that have a stream."""
         return self._samples[self._edges[round - 1] : self._edges[round]]

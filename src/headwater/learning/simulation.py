@@ -16,7 +16,7 @@ from torch import nn
 
 from headwater.errors import InputError
 from headwater.learning import assumptions, torchrun
-from headwater.learning.algorithm import Rate, Record, State, learn, schedule
+from headwater.learning.algorithm import Rate, Record, State, schedule
 from headwater.learning.arrays import Values
 from headwater.learning.callbacks import Beginning, Callback, Callbacks, ProgressBar
 from headwater.learning.callbacks.callback import Moment, Told
@@ -26,15 +26,16 @@ from headwater.learning.engines import Engine, choose
 from headwater.learning.estimation import resolve
 from headwater.learning.evaluation import Score
 from headwater.learning.federation import Client, Federation
+from headwater.learning.follow import Follower, weight_after, with_shares
 from headwater.learning.losses import Loss, cross_entropy
 from headwater.learning.metrics import Metric, PerSample
 from headwater.learning.optimisers import Piece, Server, chain_of
-from headwater.learning.prequential import Prequential
 from headwater.learning.problem import Problem, gradients_on
 from headwater.learning.projection import Projection
 from headwater.learning.run import Run
 from headwater.learning.settings import seed_number
 from headwater.learning.testing import Tests, with_score
+from headwater.ledger.forgetting import Forgetting
 from headwater.ledger.ledger import Ledger
 from headwater.ledger.orders import LocalWork
 from headwater.ledger.remembered import Remembered
@@ -142,6 +143,8 @@ def simulate(
 
     wanted = Uniform() if strategy is None else strategy
     _check_horizon(wanted, local, server)
+    # What arrives is the only thing that can say when to forget.
+    prequential = prequential or isinstance(wanted, Forgetting)
 
     def plan(length: int) -> Course:
         # Strategies may look at what is drawn, not only at what is held.
@@ -175,11 +178,14 @@ def simulate(
     # Of several ranks the first reads and writes, and tells the others where the run is.
     state, history = torchrun.from_first(begin)
     runner = choose(problem, local_work.orders(course.ledger.round(1)), engine, workers)
+    follower = Follower(course, history)
     # A model's own draws are seeded by the run; the caller's generator goes on where it was.
     with closing(runner), torch.random.fork_rng(devices=[]):
-        state, score = _follow(course, runner, state, history, store, watching)
+        state, score = _follow(follower, runner, state, history, store, watching)
     # A finished run that was read from its folder has not been tested again.
     score = score or _score(course, state)
+    course = follower.course
+    history = with_shares(history, course.ledger)
     return Run(course.strategy, course.ledger, history, state, problem, score)
 
 
@@ -234,15 +240,16 @@ def _beginning(
     planned = course if stored.rounds == course.rounds else plan(stored.rounds)
     check_same(stored, planned, course)
     store.begin(stored.history)
-    # In a longer run every round has a smaller share; of all that is done, the shares' sum.
-    shares = course.ledger.round_shares[: stored.state.round]
-    longer = planned is not course
-    state = replace(stored.state, weight=float(shares.sum())) if longer else stored.state
-    return store, state, stored.history
+    if planned is course:
+        return store, stored.state, stored.history
+    # In a longer run every round has a smaller share.
+    ledger = Follower(course, stored.history).course.ledger
+    weight = weight_after(ledger, stored.state.round)
+    return store, replace(stored.state, weight=weight), with_shares(stored.history, ledger)
 
 
 def _follow(
-    course: Course,
+    follower: Follower,
     runner: Engine,
     state: State,
     history: list[Record],
@@ -251,19 +258,15 @@ def _follow(
 ) -> tuple[State, Score | None]:
     """Round after round: learn, test, remember, tell; what is finished survives a failure."""
     score: Score | None = None
-    ledger, work = course.ledger, course.local_work
-    rounds = learn(state, ledger, work, runner, course.rates, course.projection, course.server)
-    arrivals: Prequential | None = None
-    if course.prequential:
-        arrivals = Prequential(course.problem, ledger.holdings, course.tests.metrics)
+    course = follower.course
     try:
-        beginning = Beginning(course.rounds, ("loss", *course.tests.metrics), history)
+        names = ("loss", *course.tests.metrics)
+        beginning = Beginning(course.rounds, names, history, follower.tested_on_arrival)
         over = torchrun.from_first(lambda: watching.begin(beginning))
-        for now, untested in rounds if not over else ():
-            record = arrivals.test(state, untested) if arrivals else untested
+        for now, untested in follower.rounds(state, runner) if not over else ():
             state, found = now, _score(course, now)
             score = found or score
-            record = record if found is None else _with_warning(record, found)
+            record = untested if found is None else _with_warning(untested, found)
             history.append(record)
             if store:
                 store.save(state, record)

@@ -31,7 +31,7 @@ class Fading:
         array([0.25, 0.5 , 1.  ])
     """
 
-    half_life: float
+    half_life: float = 10.0
 
     def __post_init__(self) -> None:
         if not is_number(self.half_life) or not 0 < self.half_life < np.inf:

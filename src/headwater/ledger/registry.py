@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from headwater.errors import InputError
+from headwater.ledger.fading import Fading
+from headwater.ledger.forgetting import Forgetting
 from headwater.ledger.optimal import Optimal
 from headwater.ledger.remembered import Remembered
 from headwater.ledger.remembered_online import RememberedOnline
@@ -35,7 +37,7 @@ class Entry:
     kind: Callable[..., Strategy]
     number: str = ""
     required: bool = False
-    fixed: Mapping[str, str | float | None] = field(default_factory=dict)
+    fixed: Mapping[str, object] = field(default_factory=dict)
 
     def make(self, number: float | None = None) -> Strategy:
         """The strategy, with its number where it has one."""
@@ -95,6 +97,19 @@ REGISTRY: Mapping[str, Entry] = {
             number="historical",
             required=True,
         ),
+        Entry(
+            "fading",
+            "as in memory, but old samples count less; X is the half-life in rounds",
+            Fading,
+            number="half_life",
+        ),
+        Entry(
+            "forgetting",
+            "as in memory, until ADWIN hears of a change; X is the chance of a false alarm",
+            Forgetting,
+            number="delta",
+            fixed={"base": ByMemory(), "alarms": ()},
+        ),
     )
 }
 """Every strategy with a name, in the order in which they are shown."""
@@ -128,7 +143,8 @@ def label(strategy: Strategy) -> str:
     """
     for entry in REGISTRY.values():
         if entry.owns(strategy):
-            number = getattr(strategy, entry.number) if entry.number else None
+            usual = not entry.required and strategy == entry.make()
+            number = getattr(strategy, entry.number) if entry.number and not usual else None
             return entry.name if number is None else f"{entry.name}-{_digits(number)}"
     raise InputError(f"{strategy!r} has no name; those that have: {NAMES}")
 

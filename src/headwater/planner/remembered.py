@@ -73,7 +73,7 @@ def remembered_importance(
         noise: v_m, the noise of each client's round, as drawn.
         horizon: τ, over how many rounds the model forgets; above 0, may be infinite.
         heterogeneity: ρ, the variance between clients over that within; 0: clients are alike;
-            infinity: only the target counts.
+            infinity: only the target counts, and who is away how often.
         target: α_m, how much the error on each client matters; None: every client the same.
         absence: g_m, the relative variance over the rounds of how much a client counts, 1/f − 1 for
             one that is there in a fraction f of them; None: all are always there.

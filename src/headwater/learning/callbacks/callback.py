@@ -21,11 +21,13 @@ class Beginning:
         rounds: T.
         metrics: the names of the metrics, "loss" first.
         history: the records of earlier rounds, if a run goes on from its checkpoint.
+        arrivals: the names of what is measured of samples as they arrive; empty unless asked for.
     """
 
     rounds: int
     metrics: tuple[str, ...]
     history: Sequence[Record]
+    arrivals: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

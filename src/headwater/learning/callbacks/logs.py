@@ -33,8 +33,10 @@ class CsvLog(Callback):
 
     def begin(self, beginning: Beginning) -> None:
         """Write the heading and the rounds that are done."""
-        metrics = beginning.metrics
+        metrics, arrivals = beginning.metrics, beginning.arrivals
         self._columns = [*_PLAIN, *metrics, *(f"worst_{name}" for name in metrics), "failed"]
+        if arrivals:
+            self._columns += ["arrived", *(f"prequential_{name}" for name in arrivals)]
         rows: list[list[Any]] = [self._columns, *map(self._row, beginning.history)]
         replace(self.path, "".join(_line(row) for row in rows).encode())
 

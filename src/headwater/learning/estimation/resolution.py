@@ -11,6 +11,7 @@ from headwater.learning.estimation.horizon import measure_horizon
 from headwater.learning.estimation.ratio import estimate
 from headwater.learning.federation import Federation
 from headwater.learning.losses import Loss, cross_entropy
+from headwater.ledger.forgetting import Forgetting
 from headwater.ledger.holdings import Holdings
 from headwater.ledger.optimal import Optimal
 from headwater.ledger.remembered import Remembered
@@ -46,6 +47,9 @@ def resolve(
         return replace(strategy, constants=found.constants)
     if isinstance(strategy, Remembered):
         return _remembered(strategy, model, federation, holdings, loss, seed, rate)
+    if isinstance(strategy, Forgetting):
+        base = resolve(strategy.base, model, federation, holdings, loss, seed, rate)
+        return replace(strategy, base=base)
     return strategy
 
 
