@@ -150,7 +150,8 @@ def test_a_csv_log_has_one_line_per_round_even_after_a_stop(tmp_path):
 def test_a_csv_log_has_what_samples_say_as_they_arrive(tmp_path):
     found = run(callbacks=[hw.CsvLog(tmp_path / "log.csv")], prequential=True)
     logged = rows(tmp_path / "log.csv")
-    some = [(line, record) for line, record in zip(logged, found.history, strict=True) if record.arrived]
+    pairs = zip(logged, found.history, strict=True)
+    some = [(line, record) for line, record in pairs if record.arrived]
     assert some
     for line, record in some:
         assert float(line["prequential_accuracy"]) == record.prequential["accuracy"]
