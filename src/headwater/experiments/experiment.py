@@ -7,9 +7,11 @@ the runs changes a bit of the result.
 
 from __future__ import annotations
 
+import json
+import math
 import platform
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, asdict, dataclass, fields, is_dataclass
 from functools import cached_property
 from io import BytesIO
@@ -34,6 +36,10 @@ from headwater.learning.identity import digest, versions
 from headwater.learning.losses import Loss
 from headwater.learning.run import Run
 from headwater.learning.simulation import simulate
+from headwater.learning.summary import summarise
+
+VIEW = "view.json"
+"""The file in a run's folder that has what can be looked at."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +130,7 @@ class Experiment:
             outcome = _outcome(learned, federation, self.task.defaults.loss, spent)
             if not run.tuning:
                 _save_models(learned, folder)
+                _save_view(learned, folder, run.seed)
         self._store(run, outcome)
         return outcome
 
@@ -227,7 +234,14 @@ def _outcome(run: Run, federation: Federation, loss: Loss, spent: TimeSpent) -> 
         machine(),
         curve=curve,
         measure=name,
+        metrics=_finite(tested[-1][0].metrics),
+        worst=_finite(tested[-1][0].worst),
     )
+
+
+def _finite(values: Mapping[str, float]) -> dict[str, float | None]:
+    """Numbers as a log takes them."""
+    return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
 def _diverged(message: str, loss: Loss, spent: TimeSpent) -> Outcome:
@@ -241,3 +255,9 @@ def _save_models(run: Run, folder: Path) -> None:
         buffer = BytesIO()
         torch.save(model.state_dict(), buffer)
         replace(folder / f"{name}.pt", buffer.getvalue())
+
+
+def _save_view(run: Run, folder: Path, seed: int) -> None:
+    """What ``headwater report`` shows of a line; the first seed stands for the others."""
+    if seed == 0:
+        replace(folder / VIEW, json.dumps(summarise(run), allow_nan=False).encode())

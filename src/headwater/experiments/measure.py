@@ -64,4 +64,5 @@ class Measure:
 ACCURACY = Measure("accuracy", "Accuracy", higher=True, percent=True)
 ERROR = Measure("mae", "Mean abs. error", higher=False, percent=False)
 LOSS = Measure("loss", "Loss", higher=False, percent=False)
-_KNOWN = {measure.name: measure for measure in (ACCURACY, ERROR, LOSS)}
+R2 = Measure("r2", "R²", higher=True, percent=False)
+_KNOWN = {measure.name: measure for measure in (ACCURACY, ERROR, LOSS, R2)}

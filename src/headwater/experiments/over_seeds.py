@@ -79,6 +79,12 @@ class Line:
         """What the scores are, by name."""
         return next((outcome.measure for outcome in self.outcomes.values()), "accuracy")
 
+    def metric(self, name: str, *, worst: bool = False) -> Interval | None:
+        """Any metric by its name, or of the worst tenth of the clients; None: a seed has none."""
+        found = [(o.worst if worst else o.metrics).get(name) for o in self.outcomes.values()]
+        known = [value for value in found if value is not None]
+        return Interval.of(known) if known and len(known) == len(found) else None
+
     def over(self, value: Callable[[Outcome], float]) -> Interval:
         """Any number of the outcomes, over the finished seeds."""
         return Interval.of([value(outcome) for outcome in self.outcomes.values()])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -104,6 +104,8 @@ class Outcome:
         diverged: What was said if it diverged; its score is 0 then.
         curve: The rounds in which it was tested.
         measure: What the scores are, by name.
+        metrics: Every metric of the last iterate by its name; None if it is not finite.
+        worst: The same for the worst tenth of the clients, where a metric has a better end.
     """
 
     score: float
@@ -119,6 +121,8 @@ class Outcome:
     diverged: str | None = None
     curve: tuple[CurvePoint, ...] = ()
     measure: str = "accuracy"
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
+    worst: Mapping[str, float | None] = field(default_factory=dict)
 
     @property
     def late_tests(self) -> tuple[CurvePoint, ...]:

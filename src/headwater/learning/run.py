@@ -36,6 +36,7 @@ class Run:
         state: the end of the learning.
         problem: what was learned from what; None for a run that was loaded without its model.
         score: the last test, with one number per client; None: there was none.
+        names: the clients' names, in the order of their numbers; empty: they have none.
     """
 
     strategy: Strategy
@@ -44,6 +45,7 @@ class Run:
     state: State
     problem: Problem | None
     score: Score | None = None
+    names: tuple[str, ...] = ()
 
     @cached_property
     def model(self) -> nn.Module:

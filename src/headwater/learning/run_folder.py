@@ -68,6 +68,7 @@ def save_run(run: Run, folder: Path) -> None:
         "strategy": repr(run.strategy),
         "drawing": asdict(run.ledger.holdings.drawing),
         "better": {} if run.score is None else dict(run.score.better),
+        "names": list(run.names),
         "versions": versions(),
         "sha256": {name: sha256(content).hexdigest() for name, content in files.items()},
     }
@@ -99,9 +100,12 @@ def load_run(folder: Path | str, model: nn.Module | None = None) -> Run:
         state = _state(arrays)
         score = _score(arrays, about["better"])
         strategy = StoredStrategy(about["strategy"], ledger.weights)
+        names = tuple(map(str, about.get("names", ())))
+        if names and len(names) != ledger.holdings.clients:
+            raise ValueError(f"{len(names)} names for {ledger.holdings.clients} clients")
     except _UNREADABLE as error:
         raise InputError(f"load_run: {folder} holds no run that can be read ({error})") from error
-    return Run(strategy, ledger, history, state, _problem(model, state), score)
+    return Run(strategy, ledger, history, state, _problem(model, state), score, names)
 
 
 def _packed(run: Run) -> bytes:

@@ -27,6 +27,7 @@ from headwater.learning.estimation import resolve
 from headwater.learning.evaluation import Score
 from headwater.learning.federation import Client, Federation
 from headwater.learning.follow import Follower, weight_after, with_shares
+from headwater.learning.frames import FrameFederation
 from headwater.learning.losses import Loss, cross_entropy
 from headwater.learning.metrics import Metric, PerSample
 from headwater.learning.optimisers import Piece, Server, chain_of
@@ -186,7 +187,9 @@ def simulate(
     score = score or _score(course, state)
     course = follower.course
     history = with_shares(history, course.ledger)
-    return Run(course.strategy, course.ledger, history, state, problem, score)
+    names = federation.clients if isinstance(federation, FrameFederation) else ()
+    named = tuple(map(str, names))
+    return Run(course.strategy, course.ledger, history, state, problem, score, named)
 
 
 def _check_horizon(strategy: Strategy, local: object, server: object) -> None:

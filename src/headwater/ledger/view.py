@@ -8,8 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from headwater.ledger.holdings import Counts, Holdings
+from headwater.ledger.holdings import Holdings
 from headwater.ledger.ledger import Ledger
+from headwater.ledger.overview import evenly
 from headwater.randomness import Floats
 
 _COLUMNS = 80  # rounds in the picture; of a longer run, some
@@ -62,8 +63,8 @@ def table_html(title: str, facts: Mapping[str, object]) -> str:
 
 def holdings_picture(holdings: Holdings) -> str:
     """Who holds how much when, as an inline SVG: a line per client, rounds from left to right."""
-    rounds = _some(1, holdings.rounds, _COLUMNS)
-    clients = _some(0, holdings.clients - 1, _CLIENTS)
+    rounds = evenly(1, holdings.rounds, _COLUMNS)
+    clients = evenly(0, holdings.clients - 1, _CLIENTS)
     held = np.array([holdings.per_client(holdings.held(int(t)))[clients] for t in rounds]).T
     full = np.maximum(held.max(axis=1, keepdims=True), 1)
     bars = [
@@ -95,12 +96,3 @@ def _bars(filled: Floats, place: int, client: int, holdings: Holdings) -> str:
 
 def _left_out(holdings: Holdings, shown: int) -> str:
     return "" if shown == holdings.clients else f"; {shown} of {holdings.clients} clients"
-
-
-def _some(first: int, last: int, most: int) -> Counts:
-    """All whole numbers from first to last, or some of them that lie evenly.
-
-    >>> _some(1, 10, 4)
-    array([ 1,  4,  7, 10])
-    """
-    return np.unique(np.linspace(first, last, min(most, last - first + 1)).round().astype(np.int64))

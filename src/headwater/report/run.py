@@ -3,32 +3,62 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table as RichTable
 
 from headwater.experiments.measure import Measure
-from headwater.experiments.over_seeds import Line
+from headwater.experiments.over_seeds import Interval, Line
 from headwater.experiments.table import Table
 from headwater.files import replace
 from headwater.report.accuracy import draw_accuracy
 from headwater.report.table import Columns, best_line, terminal_table
 
 
-def columns(measure: Measure) -> Columns[Line]:
-    """The table's columns; the first three are scores, by whatever the task is measured by."""
+def columns(measure: Measure, others: Sequence[str] = ()) -> Columns[Line]:
+    """The table's columns; the first three are scores, by whatever the task is measured by.
+
+    Args:
+        measure: What that is.
+        others: Further metrics by their names.
+    """
     return {
         "Strategy": lambda line: line.name,
         f"{measure.words}{measure.unit}": lambda line: measure.show(line.accuracy),
         f"Late tests{measure.unit}": lambda line: measure.show(line.late_accuracy),
         f"Averaged{measure.unit}": lambda line: measure.show(line.average_accuracy),
+        **{_words(name): _metric(name) for name in others},
         "p_hist": lambda line: f"{line.mean('historical_share'):.2f}",
         "N_eff": lambda line: f"{line.mean('effective_samples'):.0f}",
         "Noise": lambda line: f"{line.mean('variability'):.3g}",
     }
+
+
+def other_metrics(lines: Sequence[Line]) -> list[str]:
+    """The metrics beside the one that lines are compared by, in the order of the task's."""
+    found = (name for line in lines for o in line.outcomes.values() for name in o.metrics)
+    return [name for name in dict.fromkeys(found) if name != lines[0].measure]
+
+
+def _metric(name: str) -> Callable[[Line], str]:
+    measure = Measure.named(name)
+
+    def show(line: Line) -> str:
+        interval = line.metric(name)
+        return "–" if interval is None else measure.show(interval)
+
+    return show
+
+
+def _words(name: str) -> str:
+    measure = Measure.named(name)
+    return f"{measure.words}{measure.unit}"
 
 
 def report(table: Table, folder: Path, as_json: bool) -> None:
@@ -45,10 +75,20 @@ def report(table: Table, folder: Path, as_json: bool) -> None:
         sys.stdout.write(text + "\n")
         return
     console = Console()
-    shown = terminal_table(title(table), columns(measure), lines, best_line(lines))
-    console.print(shown)
-    for note in (rate_note(table), f"Picture: {picture}   Folder: {folder}"):
+    console.print(_fitting(table, lines, measure, console), soft_wrap=not console.is_terminal)
+    page = f"A page to look at: headwater report {shlex.quote(str(folder))}"
+    for note in (rate_note(table), f"Picture: {picture}   Folder: {folder}", page):
         console.print(note, soft_wrap=True, highlight=False)
+
+
+def _fitting(table: Table, lines: list[Line], measure: Measure, console: Console) -> RichTable:
+    """The table with all metrics; on a terminal that is too narrow with the leading one only."""
+    every, leading = (
+        terminal_table(title(table), columns(measure, others), lines, best_line(lines))
+        for others in (other_metrics(lines), [])
+    )
+    fits = console.measure(every).maximum <= console.width
+    return every if fits or not console.is_terminal else leading
 
 
 def title(table: Table) -> str:
@@ -97,4 +137,18 @@ def _row(line: Line) -> dict[str, Any]:
         "learning_rate": line.learning_rate,
         **{name: asdict(interval) for name, interval in intervals.items()},
         **{name: line.mean(name) for name in numbers},
+        "metrics": {name: _interval(line.metric(name)) for name in _metrics(line)},
+        "worst_tenth": {name: _interval(line.metric(name, worst=True)) for name in _worst(line)},
     }
+
+
+def _interval(found: Interval | None) -> dict[str, float | None] | None:
+    return None if found is None else asdict(found)
+
+
+def _metrics(line: Line) -> list[str]:
+    return list(dict.fromkeys(name for o in line.outcomes.values() for name in o.metrics))
+
+
+def _worst(line: Line) -> list[str]:
+    return list(dict.fromkeys(name for o in line.outcomes.values() for name in o.worst))
