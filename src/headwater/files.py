@@ -6,6 +6,8 @@ import os
 import tempfile
 from pathlib import Path
 
+from headwater.errors import InputError
+
 
 def replace(path: Path, content: bytes) -> None:
     """Write a file so that a crash or a full disk leaves either the old content or the new, never a
@@ -32,6 +34,22 @@ def replace(path: Path, content: bytes) -> None:
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
     sync_folder(path.parent)
+
+
+def check_folder(setting: str, folder: Path) -> None:
+    """Refuse a path that cannot become a folder to write to, before any work is done for it.
+
+    >>> check_folder("--out", Path(__file__) / "below")
+    Traceback (most recent call last):
+    headwater.errors.InputError: --out: ...files.py is a file; name a folder
+    """
+    there = next(p for p in (folder, *folder.absolute().parents) if os.path.exists(p))
+    if not there.is_dir():
+        raise InputError(f"{setting}: {there} is a file; name a folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(
+            f"{setting}: {there} must not be written to; name another folder or change its rights"
+        )
 
 
 def sweep(folder: Path) -> None:

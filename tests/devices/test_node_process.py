@@ -174,7 +174,9 @@ def test_a_mistake_is_one_line_and_exit_code_2(tmp_path):
         ({"model": {"loss": "hinge"}}, "model.loss: cross_entropy, squared_error"),
         ({"memory": {"rule": "builtins:dict"}}, "needs a property capacity"),
         ({"source": {"kind": "lines", "path": "/nowhere"}}, "/nowhere is not there"),
+        ({"source": {"kind": "lines", "path": "/tmp"}}, "source.path: /tmp is a folder"),
         ({"source": {"kind": "csv", "path": "/nowhere", "per_second": 1}}, "No such file"),
+        ({"source": {"kind": "csv", "path": "/tmp", "per_second": 1}}, "Is a directory"),
         ({"source": {"kind": "python", "call": "math:pi"}}, "cannot be called"),
     ],
 )
@@ -183,6 +185,27 @@ def test_what_cannot_be_run_is_found_before_it_is(tmp_path, changes, says):
 
     with pytest.raises(hw.InputError, match=says):
         summary(node_settings(tmp_path, **changes))
+
+
+@pytest.mark.parametrize("header", ["a,b,label", "a;b;c;label", ""])
+def test_a_csv_file_without_the_fields_is_refused(tmp_path, header):
+    from headwater.devices.node.summary import summary
+
+    (tmp_path / "s.csv").write_text(f"{header}\n1,2,3\n")
+    source = {"kind": "csv", "path": tmp_path / "s.csv", "per_second": 1}
+    with pytest.raises(hw.InputError, match=r"s.csv: its first line names no field '.*it has: "):
+        summary(node_settings(tmp_path, source=source))
+
+
+def test_a_folder_that_must_not_be_written_to_is_found_by_check(tmp_path, monkeypatch):
+    from headwater.devices.node.summary import summary
+
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
+    with pytest.raises(hw.InputError, match=r"folder: .* must not be written to"):
+        summary(node_settings(tmp_path))
+    (tmp_path / "file").touch()
+    with pytest.raises(hw.InputError, match=r"folder: .*file is a file"):
+        summary(node_settings(tmp_path / "file"))
 
 
 def test_a_model_that_does_not_take_the_samples_is_refused(tmp_path):

@@ -148,3 +148,10 @@ def test_a_damaged_folder_is_refused(tmp_path, found):
     hw.load_run(tmp_path)
     with pytest.raises(hw.InputError, match="holds no run"):
         hw.load_run(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("below", ["", "below"])
+def test_a_run_is_not_saved_into_a_file(tmp_path, found, below):
+    (tmp_path / "afile").touch()
+    with pytest.raises(hw.InputError, match=r"run\.save: .*afile is a file; name a folder"):
+        found.save(tmp_path / "afile" / below)

@@ -1,4 +1,4 @@
-"""Random damage to every file that a run keeps; the same command must mend it or say so."""
+"""Random damage to every file that a run keeps; what reads it must mend it or say so."""
 
 from __future__ import annotations
 
@@ -12,63 +12,138 @@ from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 
-from tests.soak.trial import Ended, draws, numbers, run
+import numpy as np
+import torch
+from tests.soak.trial import Command, draws, numbers, run, tried
+
+import headwater as hw
 
 COMMAND = (
     *("run", "synthetic", "--out", "run", "--rounds", "300", "--local-steps", "1"),
-    *("--seeds", "2", "--learning-rate", "0.1", "--strategies", "uniform,share-0.5"),
+    *("--seeds", "1", "--learning-rate", "0.1", "--strategies", "uniform"),
     *("--cores", "1", "--json"),
 )
 
 
 def trial(number: int) -> tuple[str, str]:
-    """Damage one file of a finished or unfinished run; verdict and what was done."""
+    """Damage one file of a folder, and use the folder; verdict and what was done."""
     draw = draws("damage", number)
-    finished, unfinished = _folders()
-    source = draw.choice((finished, unfinished))
+    source, use = draw.choice(
+        (
+            (_finished, _command),
+            (_unfinished, _command),
+            (_checkpoint, _goes_on),
+            (_saved, _loaded),
+        )
+    )
     place = Path(mkdtemp(prefix="soak-"))
-    shutil.copytree(source, place, dirs_exist_ok=True)
+    shutil.copytree(source(), place, dirs_exist_ok=True)
     files = sorted(p for p in place.rglob("*") if p.is_file())
     file, how = draw.choice(files), draw.choice(list(DAMAGES))
     file.write_bytes(DAMAGES[how](file.read_bytes(), draw))
-    ended = run(COMMAND, place)
-    what = f"{how} in {file.relative_to(place)} of a{'' if source == finished else 'n un'}finished"
-    verdict = _judge(ended, place, finished)
+    what = f"{how} in {file.relative_to(place)} of {source.__name__.strip('_')}"
+    verdict, why = use(place)
     if verdict in ("fine", "clear error"):
         shutil.rmtree(place)
-    return verdict, f"{what}: {ended.err.strip()[-300:]}"
+    return verdict, f"{what}: {why}"
 
 
-def _judge(ended: Ended, place: Path, truth: Path) -> str:
-    if ended.verdict != "fine":
-        return ended.verdict
-    return "fine" if numbers(place / "run") == numbers(truth / "run") else "silently wrong"
+def _command(place: Path) -> tuple[str, str]:
+    """The same command again."""
+    ended = run(COMMAND, place)
+    verdict = ended.verdict
+    if verdict == "fine" and numbers(place / "run") != numbers(_finished() / "run"):
+        verdict = "silently wrong"
+    return verdict, ended.err.strip()[-300:]
+
+
+def _goes_on(place: Path) -> tuple[str, str]:
+    """The same simulation again."""
+    return tried(lambda: _facts(_simulated(place)), "simulate", _facts(_simulated()))
+
+
+def _loaded(place: Path) -> tuple[str, str]:
+    return tried(lambda: _facts(hw.load_run(place)), "load_run", _facts(_simulated()))
+
+
+def _facts(found: hw.Run) -> object:
+    """All that a run says, to the last bit."""
+    score = None if found.score is None else {k: v.tolist() for k, v in found.score.values.items()}
+    state = found.state
+    vectors = [v.tolist() for v in (state.parameters, state.average, found.ledger.client_shares)]
+    return [repr(found.history), state.round, state.weight, vectors, score]
 
 
 @cache
-def _folders() -> tuple[Path, Path]:
-    """A finished run and one that was stopped in the middle, made once."""
-    finished, unfinished = (Path(mkdtemp(prefix="soak-")) for _ in range(2))
-    assert run(COMMAND, finished).code == 0
-    for wait in (0.5, 0.2, 0.1, 0.05):
-        pid = os.fork()
-        if pid == 0:
-            os._exit(0 if run(COMMAND, unfinished).code == 0 else 1)
-        while not list(unfinished.rglob("rounds.jsonl")):
-            time.sleep(0.01)
-        time.sleep(wait)
-        _terminate_children(pid)
-        os.waitpid(pid, 0)
-        if list(unfinished.rglob("state.npz")):
-            return finished, unfinished
-        shutil.rmtree(unfinished / "run")
-    return finished, unfinished
+def _finished() -> Path:
+    """A run folder of a command that has ended."""
+    place = Path(mkdtemp(prefix="soak-"))
+    ended = run(COMMAND, place)
+    assert ended.code == 0, ended.err
+    return place
 
 
-def _terminate_children(pid: int) -> None:
-    """TERM to the command that a process of ours waits for."""
-    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        os.kill(int(child), signal.SIGTERM)
+@cache
+def _unfinished() -> Path:
+    """A run folder of a command that was stopped between two rounds."""
+    for _ in range(20):
+        place = Path(mkdtemp(prefix="soak-"))
+        command = Command(COMMAND, place)
+        while not list(place.rglob("state.npz")) and time.monotonic() < command.began + 60:
+            time.sleep(0.005)
+        os.kill(command.pid, signal.SIGTERM)
+        command.finish()
+        if list(place.rglob("state.npz")):
+            return place
+    raise AssertionError("the command never left a state behind")
+
+
+@cache
+def _checkpoint() -> Path:
+    """The folder of a simulation that was stopped after round 7."""
+    place = Path(mkdtemp(prefix="soak-"))
+
+    def stop(record: hw.Record) -> None:
+        if record.round == 7:
+            raise KeyboardInterrupt
+
+    try:
+        _simulated(place, stop)
+    except KeyboardInterrupt:
+        return place
+    raise AssertionError("it was to be stopped")
+
+
+@cache
+def _saved() -> Path:
+    """What ``run.save`` writes."""
+    place = Path(mkdtemp(prefix="soak-"))
+    _simulated().save(place)
+    return place
+
+
+def _simulated(
+    folder: Path | None = None, see: Callable[[hw.Record], object] | bool = False
+) -> hw.Run:
+    """A small run with all that a run can keep: tests, momentum, one record per round."""
+    x = np.random.default_rng(0).normal(size=(40, 2))
+    y = (x[:, 0] > 0).astype(int)
+    model = torch.nn.Linear(2, 2)
+    with torch.no_grad():
+        model.weight.fill_(0.1)
+        model.bias.zero_()
+    stream = hw.Client(x[8:], y[8:], arrivals=hw.Constant(2), memory=hw.Fifo(4))
+    return hw.simulate(
+        model,
+        [hw.Client(x[:8], y[:8]), stream],
+        rounds=16,
+        test=(x, y),
+        test_every=2,
+        server=hw.Momentum(0.5),
+        checkpoint=folder,
+        progress=see,
+        workers=0,
+    )
 
 
 def _flip(content: bytes, draw: random.Random) -> bytes:

@@ -6,95 +6,81 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 
-from tests.soak.trial import LONGEST, Ended, draws, numbers
+from tests.soak.trial import Command, Ended, draws, numbers
 
 COMMAND = (
     *("run", "synthetic", "--out", "run", "--rounds", "400", "--local-steps", "1"),
-    *("--seeds", "3", "--learning-rate", "0.1", "--strategies", "uniform,share-0.5"),
+    *("--seeds", "1", "--learning-rate", "0.1", "--strategies", "uniform,share-0.5"),
     *("--cores", "2", "--json"),
 )
-WAYS = ("kill", "kill", "kill a worker", "TERM", "Ctrl-C")
+WAYS = ("kill", "kill", "kill", "kill a worker", "TERM", "Ctrl-C")
+_FRESH = 0.1  # the part of the trials in which Python starts anew each time, imports and all
+_SIGNALS = {"kill": signal.SIGKILL, "TERM": signal.SIGTERM, "Ctrl-C": signal.SIGINT}
 
 
 def trial(number: int) -> tuple[str, str]:
-    """Disturb a run a few times, then let it end; verdict and what was done."""
+    """Disturb a run a few times, then let it end; verdict and what was done.
+
+    A moment is a fraction of the time that the run takes if nothing disturbs it.
+    """
     draw = draws("kills", number)
+    fresh = draw.random() < _FRESH
     place = Path(mkdtemp(prefix="soak-"))
-    told = []
+    told = ["a new Python each time"] if fresh else []
     for _ in range(draw.choice((1, 2, 3))):
-        way, after = draw.choice(WAYS), draw.uniform(0.0, 8.0)
-        ended, left = _disturb(place, way, after, draw)
+        way, after = draw.choice(WAYS), 1.1 * draw.random() * _whole(fresh)[1]
+        ended, left = _disturb(place, way, after, draw, fresh)
         told.append(f"{way} after {after:.2f} s")
         if ended.verdict in ("traceback", "stuck") and ended.code != -signal.SIGKILL:
             return ended.verdict, f"{', '.join(told)}: {ended.err[-300:]}"
         if left:
             return "stuck", f"{', '.join(told)}: processes {left} are still there"
-    ended = _start(place).finish()
-    verdict = ended.verdict
-    if verdict == "fine" and numbers(place / "run") != numbers(_whole() / "run"):
-        verdict = "silently wrong"
-    if verdict == "clear error":
-        verdict = "stuck"  # nothing was damaged: the same command has to go on
-    if list(place.rglob(".*.????????")):
-        verdict, ended = "silently wrong", Ended(ended.code, "", "temporary files are left")
-    if verdict == "fine":
-        shutil.rmtree(place)
-    return verdict, f"{', '.join(told)}: {ended.err.strip()[-300:]}"
+    verdict, why = _end(place, fresh)
+    return verdict, f"{', '.join(told)}: {why}"
 
 
-class _start:
-    """The command as a process of its own, imports and all."""
-
-    def __init__(self, place: Path) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "headwater", *COMMAND],
-            cwd=place,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def finish(self) -> Ended:
-        try:
-            out, err = self.process.communicate(timeout=LONGEST)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            return Ended(None, "", "")
-        return Ended(self.process.returncode, out, err)
+def _end(place: Path, fresh: bool) -> tuple[str, str]:
+    """Let the same command end, and look at what there is then."""
+    ended = Command(COMMAND, place, fresh).finish()
+    if ended.verdict == "clear error":
+        return "stuck", ended.err[-300:]  # nothing was damaged: the same command has to go on
+    if ended.verdict != "fine":
+        return ended.verdict, ended.err[-300:]
+    if numbers(place / "run") != numbers(_whole(fresh)[0] / "run"):
+        return "silently wrong", f"other numbers in {place}"
+    if left := list(place.rglob(".*.????????")):
+        return "silently wrong", f"temporary files are left: {left}"
+    shutil.rmtree(place)
+    return "fine", ""
 
 
-def _disturb(place: Path, way: str, after: float, draw: random.Random) -> tuple[Ended, list[int]]:
+def _disturb(
+    place: Path, way: str, after: float, draw: random.Random, fresh: bool
+) -> tuple[Ended, list[int]]:
     """How it ended, and which of its processes outlived it."""
-    began = _start(place)
-    time.sleep(after)
-    workers = _children(began.process.pid)
-    if way == "kill a worker":
-        if workers:
-            os.kill(draw.choice(workers), signal.SIGKILL)
-    elif began.process.poll() is None:
-        number = {"kill": signal.SIGKILL, "TERM": signal.SIGTERM, "Ctrl-C": signal.SIGINT}[way]
-        began.process.send_signal(number)
-    ended = began.finish()
-    if way != "kill" and ended.code in (-signal.SIGTERM, -signal.SIGINT) and after < 0.5:
-        ended = Ended(130, "", "stopped")  # Python itself was not there yet
+    command = Command(COMMAND, place, fresh)
+    time.sleep(max(0.0, command.began + after - time.monotonic()))
+    workers = command.children()
+    target = command.pid if way in _SIGNALS else draw.choice(workers) if workers else None
+    if target is not None:
+        with suppress(ProcessLookupError):
+            os.kill(target, _SIGNALS.get(way, signal.SIGKILL))
+    ended = command.finish()
+    # Before our own first line there is nobody who could answer but Python itself.
+    if way in ("TERM", "Ctrl-C") and after < 0.5:
+        died = ended.code in (-signal.SIGTERM, -signal.SIGINT)
+        if died or ended.err.strip().endswith("KeyboardInterrupt"):
+            ended = Ended(130, "", "stopped")
     latest = time.monotonic() + 10
     while (left := [pid for pid in workers if _alive(pid)]) and time.monotonic() < latest:
         time.sleep(0.02)
     return ended, left
-
-
-def _children(pid: int) -> list[int]:
-    try:
-        return [int(c) for c in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except FileNotFoundError:
-        return []
 
 
 def _alive(pid: int) -> bool:
@@ -105,8 +91,10 @@ def _alive(pid: int) -> bool:
 
 
 @cache
-def _whole() -> Path:
-    """The same run without any disturbance, made once."""
+def _whole(fresh: bool) -> tuple[Path, float]:
+    """The same run without any disturbance, made once, and the seconds that it took."""
     place = Path(mkdtemp(prefix="soak-"))
-    assert _start(place).finish().code == 0
-    return place
+    command = Command(COMMAND, place, fresh)
+    ended = command.finish()
+    assert ended.code == 0, ended.err
+    return place, time.monotonic() - command.began

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from headwater.cli.main import app
-from headwater.cli.settings import as_typed, check_folder, make_setup, make_tuning
+from headwater.cli.settings import as_typed, make_setup, make_tuning
 from headwater.errors import InputError
 from headwater.experiments.tasks import TASKS, fractions_in_words
+from headwater.files import check_folder
 from headwater.interrupts import stop_by_saving
 
 paper = typer.Typer(
@@ -109,7 +110,8 @@ def table(
         tuning = make_tuning(typed, "--rates", task.defaults.rates, sizes, setup, seeds)
         only = _lines(lines, dataset, historical)
         check_folder("--out", out)
-        check_folder("--results", results)
+        if results is not None:
+            check_folder("--results", results)
         task.split(historical, setup.rounds, 0)  # what cannot be is found before a folder is made
         folder = out / f"{dataset}-{100 * historical:g}"
         study = Study(task, setup, seeds, tuning, results or out, folder, only, as_typed())

@@ -22,6 +22,7 @@ from headwater.cli.plan_subject import (
     parse_horizon,
 )
 from headwater.errors import InputError
+from headwater.files import check_folder
 from headwater.fleet import Comparison, Outcome, Scenario, compare, what_if
 from headwater.fleet.comparison import as_bound
 from headwater.fleet.fleet_file import Watch
@@ -187,6 +188,5 @@ def _draw(comparison: Comparison, folder: Path | None, notes: list[str]) -> list
     if reason is not None:
         notes.append(f"No pictures: {reason}.")
         return []
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--plot is {folder}, which is a file; give a folder")
+    check_folder("--plot", folder)
     return draw(comparison, folder)

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from headwater.cli.main import app
-from headwater.cli.settings import as_typed, check_folder, make_setup, make_tuning
+from headwater.cli.settings import as_typed, make_setup, make_tuning
 from headwater.cli.strategies import ALL, parse_strategies
 from headwater.experiments.tasks import TASKS, fractions_in_words
+from headwater.files import check_folder
 from headwater.interrupts import stop_by_saving
 from headwater.ledger.registry import NAMES
 
@@ -125,10 +126,10 @@ def run(
         rates = chosen.defaults.rates
         tuning = make_tuning(learning_rate, "--learning-rate", rates, (None, None), setup, seeds)
         named = parse_strategies(strategies, ratio)
-        check_folder("--out", out)
+        folder = out or Path("runs") / f"{chosen.name}-{100 * historical:g}"
+        check_folder("--out", folder)
         # a setting that cannot be is found before the folder is made
         chosen.split(setup.historical, setup.rounds, 0)
-        folder = out or Path("runs") / f"{chosen.name}-{100 * historical:g}"
         experiment = Experiment(chosen, setup, folder, RunLog(folder / "runs.jsonl"))
         entrants = [{name: Entrant(name, strategy) for name, strategy in named.items()}] * seeds
         if torchrun.rank() > 0:

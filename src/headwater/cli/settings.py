@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.errors import InputError
@@ -74,12 +73,6 @@ def check_number(option: str, value: int, most: int) -> None:
     """Refuse what is below 1 or beyond all reason."""
     if not 1 <= value <= most:
         raise InputError(f"{option}: from 1 to {most:,}; got {value}")
-
-
-def check_folder(option: str, folder: Path | None) -> None:
-    """Refuse a file where a folder is due."""
-    if folder is not None and folder.exists() and not folder.is_dir():
-        raise InputError(f"{option}: {folder} is a file; name a folder")
 
 
 def as_typed() -> str:

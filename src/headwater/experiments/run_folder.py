@@ -13,6 +13,7 @@ from typing import IO
 
 from headwater.errors import InputError
 from headwater.experiments.run_log import RunLog
+from headwater.files import check_folder
 
 _held: set[Path] = set()  # the system lets a process take its own locks again; we do not
 
@@ -68,9 +69,7 @@ def _compare(folder: Path, theirs: Mapping[str, object], mine: Mapping[str, obje
 
 
 def _make(folder: Path) -> None:
-    for place in (folder, *folder.parents):
-        if place.exists() and not place.is_dir():
-            raise InputError(f"{place} is a file; a run needs a folder: choose another name")
+    check_folder("run folder", folder)
     folder.mkdir(parents=True, exist_ok=True)
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from headwater.errors import InputError
-from headwater.files import replace
+from headwater.files import check_folder, replace
 from headwater.learning.algorithm import Record, State
 from headwater.learning.evaluation import Score
 from headwater.learning.identity import versions
@@ -59,6 +59,7 @@ class StoredStrategy:
 
 def save_run(run: Run, folder: Path) -> None:
     """Write a run; the description comes last, so that without it there is nothing to read."""
+    check_folder("run.save", folder)
     lines = "".join(json.dumps(asdict(record)) + "\n" for record in run.history).encode()
     files = {"arrays.npz": _packed(run), "rounds.jsonl": lines}
     for name, content in files.items():

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from headwater.errors import InputError
+from headwater.files import check_folder
 from headwater.learning import assumptions, torchrun
 from headwater.learning.algorithm import Rate, Record, State, schedule
 from headwater.learning.arrays import Values
@@ -318,7 +319,5 @@ def _with_warning(record: Record, score: Score) -> Record:
 def _folder(folder: Path | str) -> Path:
     if not isinstance(folder, str | os.PathLike):
         raise InputError(f"checkpoint: a folder's path; got {folder!r}")
-    path = Path(folder)
-    if path.exists() and not path.is_dir():
-        raise InputError(f"checkpoint: {path} is a file; give a folder")
-    return path
+    check_folder("checkpoint", Path(folder))
+    return Path(folder)

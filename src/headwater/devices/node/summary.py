@@ -8,10 +8,12 @@ from headwater.devices.settings import NodeSettings
 from headwater.devices.settings.sources import CsvSettings
 from headwater.devices.sources import source_of
 from headwater.devices.sources.recording import Recording, RoundReplay
+from headwater.files import check_folder
 
 
 def summary(settings: NodeSettings) -> str:
     """Try everything that can be tried without touching the memory, and say what there is."""
+    check_folder("folder", settings.folder)
     mapping = SampleMapping(settings.samples, settings.limits.message_bytes)
     problem = problem_of(mapping.schema, settings.model)
     metric_of(settings.model)

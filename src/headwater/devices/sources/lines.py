@@ -99,8 +99,14 @@ class JsonLines:
     def __init__(self, settings: LinesSettings, message_bytes: int, batch: int) -> None:
         self._path, self._follow = settings.path, settings.follow
         self._limit, self._batch = message_bytes, batch
-        if not self._standard_input and not self._path.exists():
+        if self._standard_input:
+            return
+        if not self._path.exists():
             raise InputError(f"source.path: {self._path} is not there; a file, a pipe, or '-'")
+        if self._path.is_dir():
+            raise InputError(f"source.path: {self._path} is a folder; a file, a pipe, or '-'")
+        if not os.access(self._path, os.R_OK):
+            raise InputError(f"source.path: {self._path} must not be read; change its rights")
 
     @property
     def _standard_input(self) -> bool:

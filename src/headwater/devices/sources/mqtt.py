@@ -154,7 +154,8 @@ def _password(settings: MqttSettings) -> str | None:
         return settings.password_file.read_text().strip()
     except OSError as error:
         raise InputError(
-            f"source.password_file: {settings.password_file}: {error.strerror}"
+            f"source.password_file: {settings.password_file}: {error.strerror}; put the password "
+            "of the broker's user into that file, or leave username and password_file out"
         ) from error
 
 

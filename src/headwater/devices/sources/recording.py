@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from headwater.devices.intake.mapping import Message, Record, SampleMapping
 from headwater.devices.memory import Batch
+from headwater.devices.settings.samples import SampleSettings
 from headwater.devices.settings.sources import CsvSettings
 from headwater.errors import InputError
 from headwater.ledger.samples import Samples
@@ -19,15 +21,40 @@ from headwater.ledger.samples import Samples
 
 def csv_rows(path: Path, skip: int = 0) -> Iterator[Record]:
     """The rows of a CSV file as records, by the names in its first line."""
+    with _reader(path) as reader:
+        for number, row in enumerate(reader):
+            if number >= skip:
+                yield row
+
+
+def csv_header(path: Path) -> Sequence[str]:
+    """The names in a CSV file's first line; none if it is empty."""
+    with _reader(path) as reader:
+        return reader.fieldnames or ()
+
+
+@contextmanager
+def _reader(path: Path) -> Iterator[csv.DictReader[str]]:
     try:
         with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
-            for number, row in enumerate(csv.DictReader(file)):
-                if number >= skip:
-                    yield row
+            yield csv.DictReader(file)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}; a CSV file is needed here") from error
     except csv.Error as error:
         raise InputError(f"{path}: {error}") from error
+
+
+def check_header(path: Path, samples: SampleSettings) -> None:
+    """Refuse a file whose first line does not name the fields: no row of it could be used."""
+    if samples.late_labels:
+        return  # rows may have one half of a sample each
+    names = csv_header(path)
+    missing = [name for name in (*samples.fields, samples.label) if name not in names]
+    if missing:
+        raise InputError(
+            f"{path}: its first line names no field {missing[0]!r}, as in [samples]; it has: "
+            f"{', '.join(names) or 'nothing'}"
+        )
 
 
 @dataclass(frozen=True)
