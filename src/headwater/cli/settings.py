@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from headwater.experiments.tuning import Tuning
 
 MOST_SEEDS = 10_000
+MOST_STEPS = 1_000_000
 MOST_ROUNDS = 1_000_000_000
 
 
@@ -27,7 +28,6 @@ def make_setup(
 ) -> Setup:
     """What all runs share; what is not told is the task's own."""
     from headwater.experiments.training_run import Setup
-    from headwater.ledger.orders import LocalWork
 
     usual = task.defaults
     setup = Setup(
@@ -39,7 +39,9 @@ def make_setup(
     if not 0 < historical < 1:
         raise InputError(f"--historical: a fraction between 0 and 1; got {historical:g}")
     check_number("--rounds", setup.rounds, MOST_ROUNDS)
-    LocalWork(setup.local_steps, setup.batch_size)
+    check_number("--local-steps", setup.local_steps, MOST_STEPS)
+    if batch_size is not None and batch_size < 0:
+        raise InputError(f"--batch-size: at least 1, or 0 for the whole memory; got {batch_size}")
     return setup
 
 

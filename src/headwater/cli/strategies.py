@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from headwater.errors import InputError
@@ -21,14 +22,29 @@ def parse_strategies(text: str, ratio: float | None) -> dict[str, Strategy]:
     names = [name.strip().lower().replace("=", "-") for name in text.split(",") if name.strip()]
     if not names:
         raise InputError(f"--strategies: at least one of {NAMES}")
-    return {name: _one(name, ratio) for name in names}
+    found = {name: _one(name) for name in names}
+    return found if ratio is None else _with_ratio(found, ratio)
 
 
-def _one(name: str, ratio: float | None) -> Strategy:
+def _one(name: str) -> Strategy:
     try:
-        strategy = named(name)
+        return named(name)
     except InputError as error:
         raise InputError(f"--strategies: {error}") from None
-    if ratio is not None and isinstance(strategy, Optimal) and strategy.ratio is None:
-        return replace(strategy, ratio=ratio)
-    return strategy
+
+
+def _with_ratio(found: dict[str, Strategy], ratio: float) -> dict[str, Strategy]:
+    """The strategies, with c2/c1 for those that want it."""
+    if not 0 <= ratio < math.inf:
+        raise InputError(f"--ratio: c2/c1, a number of at least 0; got {ratio:g}")
+    asking = {
+        name: replace(strategy, ratio=ratio)
+        for name, strategy in found.items()
+        if isinstance(strategy, Optimal) and strategy.ratio is None
+    }
+    if not asking:
+        raise InputError(
+            f"--ratio: {ratio:g} is for the strategies 'optimal' and 'sharp', and none of them is "
+            "among --strategies; leave it out or add one"
+        )
+    return {**found, **asking}

@@ -28,6 +28,24 @@ Columns = Sequence[Sequence[str]]
 """One sequence of values for each column."""
 
 
+def separator_of(first: str, names: Sequence[str]) -> str:
+    """What separates a file's values: whichever makes the most of the first line's names known.
+
+    Args:
+        first: The first line.
+        names: Columns that the file is expected to have.
+
+    Example:
+        >>> separator_of("time;device", ["device", "time"]), separator_of("?", ["device"])
+        (';', ',')
+    """
+
+    def known(separator: str) -> int:
+        return sum(word.strip(' \r"') in names for word in first.split(separator))
+
+    return max(SEPARATORS, key=known)
+
+
 @dataclass(frozen=True)
 class CsvText:
     """The text of a CSV file and what separates its values.
@@ -49,12 +67,7 @@ class CsvText:
         >>> CsvText.of(Path("f.csv"), "client;samples", names=["client", "samples"]).separator
         ';'
         """
-        first = text.partition("\n")[0].lower()
-
-        def known(separator: str) -> int:
-            return sum(word.strip(' \r"') in names for word in first.split(separator))
-
-        return cls(path, text, max(SEPARATORS, key=known))
+        return cls(path, text, separator_of(text.partition("\n")[0].lower(), names))
 
     def header(self) -> list[str]:
         """The first line's words; none if it is empty."""

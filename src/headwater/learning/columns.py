@@ -7,18 +7,22 @@ PyArrow, which comes with ``pip install "headwater[frames]"``.
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.errors import InputError
+from headwater.fleet.csv_columns import separator_of
 
 Column = NDArray[Any]
+_LARGEST = float(np.finfo(np.float32).max)
+_LONGEST_HEADER = 1 << 20  # bytes; a file without line ends is not read as one line
 
 
 @dataclass(frozen=True)
@@ -57,22 +61,28 @@ class Columns:
             )
 
     def numbers(self, name: str) -> Column:
-        """A column of finite numbers."""
+        """A column of finite numbers, as far as float32 goes."""
         values = self[name]
         if values.dtype.kind == "O":
             values = self._unboxed(name, values)
         if values.dtype.kind not in "fiub":
-            raise InputError(
-                f"{self.place(name, 0)}: {values[0]!r} is not a number; leave the column out of "
-                "features, or turn it into numbers first"
-            )
-        bad = np.flatnonzero(~np.isfinite(values.astype(np.float64, copy=False)))
+            raise self._no_number(name, 0, values[0])
+        # NaN is within no bounds, so this finds what is missing as well.
+        bad = np.flatnonzero(~(np.abs(values.astype(np.float64, copy=False)) <= _LARGEST))
         if len(bad):
             raise InputError(
                 f"{self.place(name, int(bad[0]))}: {values[bad[0]]}, as in {len(bad):,} of "
                 f"{self.rows:,} rows; drop these rows or fill them in first"
             )
         return values
+
+    def _no_number(self, name: str, row: int, value: object) -> InputError:
+        comma = isinstance(value, str) and _reads(value.replace(",", "."))
+        advice = "write decimals with a point" if comma else "turn it into numbers first"
+        return InputError(
+            f"{self.place(name, row)}: {value!r} is not a number; leave the column out of "
+            f"features, or {advice}"
+        )
 
     def _unboxed(self, name: str, values: Column) -> Column:
         """Python numbers, some of them perhaps missing, as an array."""
@@ -83,10 +93,7 @@ class Columns:
             except (TypeError, ValueError):
                 # In a column of text the first number is as much text as the word that made it so.
                 bad = next((r for r, v in enumerate(values) if not _reads(v)), row)
-                raise InputError(
-                    f"{self.place(name, bad)}: {values[bad]!r} is not a number; leave the column "
-                    "out of features, or turn it into numbers first"
-                ) from None
+                raise self._no_number(name, bad, values[bad]) from None
         return found
 
     def words(self, name: str) -> Column:
@@ -145,10 +152,17 @@ def moment(value: object) -> np.datetime64:
     return np.datetime64(value, "us")  # type: ignore[call-overload]
 
 
-def columns(table: Any) -> Columns:
-    """The columns of a table; see the module's docstring for what a table may be."""
+def columns(table: Any, names: Sequence[str] = ()) -> Columns:
+    """The columns of a table; see the module's docstring for what a table may be.
+
+    Args:
+        table: The table; one whose columns were taken before stays what it is.
+        names: Columns that it is expected to have: by them a CSV file's separator is found.
+    """
+    if isinstance(table, Columns):
+        return table
     if isinstance(table, str | Path):
-        return _file(Path(table))
+        return _file(Path(table), names)
     library = type(table).__module__.partition(".")[0]
     if library == "pandas":
         return Columns("frame", tuple(map(str, table.columns)), len(table), _pandas(table))
@@ -197,12 +211,14 @@ def _arrow(table: Any) -> Callable[[str], Column]:
     return fetch
 
 
-def _file(path: Path) -> Columns:
+def _file(path: Path, names: Sequence[str]) -> Columns:
     kind = "".join(path.suffixes[-2:] if path.suffix == ".gz" else path.suffixes[-1:]).lower()
     if kind not in (".csv", ".csv.gz", ".parquet"):
         raise InputError(f"{path}: a .csv, .csv.gz or .parquet file is needed")
-    if not path.is_file():
-        raise InputError(f"{path}: no such file")
+    if path.is_dir():
+        raise InputError(f"{path}: this is a folder; give a .csv, .csv.gz or .parquet file")
+    if not path.exists():
+        raise InputError(f"{path}: there is no such file; give a .csv, .csv.gz or .parquet file")
     try:
         import pyarrow
         from pyarrow import csv, parquet
@@ -211,14 +227,30 @@ def _file(path: Path) -> Columns:
             f'{path}: reading it needs PyArrow: pip install "headwater[frames]"'
         ) from error
     try:
-        table = parquet.read_table(path) if kind == ".parquet" else csv.read_csv(path)
-    except (pyarrow.ArrowInvalid, OSError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from error
-    names = tuple(table.column_names)
-    twice = [name for name in names if names.count(name) > 1]
+        if kind == ".parquet":
+            table = parquet.read_table(path)
+        else:
+            separator = csv.ParseOptions(delimiter=separator_of(_first_line(path), names))
+            table = csv.read_csv(path, parse_options=separator)
+    except (pyarrow.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
+        # Arrow says more than a line where it prints rows that it could not take apart.
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(f"{path}: cannot be read: {reason}") from error
+    found = tuple(table.column_names)
+    foreign = [field.name for field in table.schema if pyarrow.types.is_binary(field.type)]
+    if kind != ".parquet" and foreign:
+        raise InputError(f"{path}, column {foreign[0]!r}: not UTF-8 text; save the file in UTF-8")
+    twice = [name for name in found if found.count(name) > 1]
     if twice:
         raise InputError(f"{path}: column {twice[0]!r} is there twice; rename one of them")
-    return Columns(str(path), names, table.num_rows, _arrow(table), 0 if kind == ".parquet" else 2)
+    return Columns(str(path), found, table.num_rows, _arrow(table), 0 if kind == ".parquet" else 2)
+
+
+def _first_line(path: Path) -> str:
+    """The names of a CSV file's columns."""
+    opened: Callable[..., IO[bytes]] = gzip.open if path.suffix.lower() == ".gz" else open
+    with opened(path, "rb") as file:
+        return file.readline(_LONGEST_HEADER).decode("utf-8-sig", errors="replace").rstrip("\n")
 
 
 def _gaps(values: Column) -> Column:

@@ -84,7 +84,6 @@ class Stream:
         there = np.bincount(self.owner[self.times < end], minlength=len(self.clients)) > 0
         if there.all():
             return self
-        _tell_of_strangers(self.clients[~there])
         kept = self._rows(there[self.owner])
         return replace(kept, owner=(np.cumsum(there) - 1)[kept.owner], clients=self.clients[there])
 
@@ -110,7 +109,7 @@ def read_stream(
     frame: Any, client: str, time: str, label: str, features: Sequence[str] | None
 ) -> Stream:
     """A table's rows, checked: errors name column and row, and say how to mend them."""
-    table = columns(frame)
+    table = columns(frame, (client, time, label))
     chosen = _chosen(table, client, time, label, features)
     x = np.column_stack([table.numbers(name) for name in chosen])
     y, classes = _labels(table, label)
@@ -143,9 +142,10 @@ def from_frame(
     test: Any = None,
 ) -> FrameFederation:
     """A federation of the clients of a table: see :meth:`headwater.Federation.from_frame`."""
-    stream = read_stream(frame, client, time, label, features)
-    end = end_of_learning(stream, test)
-    stream = stream.known_before(end)
+    everyone = read_stream(frame, client, time, label, features)
+    end = end_of_learning(everyone, test)
+    stream = everyone.known_before(end)
+    tell_of_strangers(everyone, stream)
     width = span(round, stream.numeric)
     if historical_before is None:
         first = stream.times[stream.times < end]
@@ -232,10 +232,15 @@ def _labels(table: Columns, label: str) -> tuple[NDArray[Any], tuple[Any, ...]]:
         return table[label].astype(np.int64), ()
     classes, numbers = np.unique(table.words(label), return_inverse=True)
     if len(classes) == 1:
-        raise InputError(
-            f"label: column {label!r} has one class only, {classes[0]!r}; there is nothing to learn"
-        )
+        raise one_class(table, label, classes[0])
     return numbers.astype(np.int64), tuple(classes.tolist())
+
+
+def one_class(table: Columns, label: str, only: object) -> InputError:
+    """An error that says that all labels are the same."""
+    return InputError(
+        f"{table.source}: column {label!r} has one class only, {only!r}; there is nothing to learn"
+    )
 
 
 def _check_order(
@@ -252,13 +257,16 @@ def _check_order(
         )
 
 
-def _tell_of_strangers(names: NDArray[Any]) -> None:
-    some = ", ".join(map(repr, names[:3].tolist())) + (", …" if len(names) > 3 else "")
-    _log.warning(
-        "%d clients have no rows to learn from, only rows to test, and are left out: %s",
-        len(names),
-        some,
-    )
+def tell_of_strangers(everyone: Stream, known: Stream) -> None:
+    """Say who is left out of a stream because all its rows are for testing."""
+    names = np.setdiff1d(everyone.clients, known.clients).tolist()
+    if names:
+        some = ", ".join(map(repr, names[:3])) + (", …" if len(names) > 3 else "")
+        _log.warning(
+            "clients without a row to learn from, only rows to test, are left out (%d): %s",
+            len(names),
+            some,
+        )
 
 
 def _offsets(counts: Numbers) -> Numbers:

@@ -13,8 +13,11 @@ from typer.testing import CliRunner
 
 from headwater.cli.main import app
 from headwater.errors import InputError
+from headwater.experiments.data.air import load_air
+from headwater.experiments.tasks.air import features
 from headwater.experiments.tasks.find import find_task
 from headwater.experiments.tasks.own_table import OwnTable
+from headwater.experiments.tasks.scaling import outlier
 from headwater.learning.losses import cross_entropy, squared_error
 
 COLUMNS = {"client": "device", "time": "at", "label": "y"}
@@ -110,3 +113,67 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
         find_task(str(tmp_path / "pumps.csv"), client="device", label="y")
     with pytest.raises(InputError, match="client: 'device' is for tables, not for task 'air'"):
         find_task("air", client="device")
+
+
+@pytest.mark.parametrize("wild", [1e8, 1e30, -1e300])
+@pytest.mark.parametrize("column", ["a", "y"])
+def test_one_value_that_hides_all_others_is_named_with_its_line(
+    tmp_path: Path, wild: float, column: str
+) -> None:
+    rows = table(kind="fractions")
+    rows.loc[7, column] = wild
+    rows.to_csv(tmp_path / "pumps.csv", index=False)
+    with pytest.raises(InputError, match=rf"pumps.csv, column '{column}', line 9: "):
+        OwnTable(tmp_path / "pumps.csv", **COLUMNS).split(0.3, 20, 0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_heavy_tails_rare_events_and_two_scales_are_no_outliers(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    quiet, wet = np.abs(rng.normal(0, 1e-6, 2000)), rng.exponential(3.0, 2000)
+    for values in (
+        rng.lognormal(sigma=3, size=5000),
+        rng.standard_cauchy(5000),
+        np.r_[np.zeros(4999), 1.0],
+        np.where(rng.random(2000) < 0.6, quiet, wet),
+        np.full(50, 7.0),
+    ):
+        assert outlier(values) is None
+
+
+def test_real_measurements_are_no_outliers() -> None:
+    air = load_air()
+    columns = [air.pm25, air.rain, air.wind_speed, *np.moveaxis(features(air), -1, 0)]
+    assert [outlier(column[np.isfinite(column)]) for column in columns] == [None] * len(columns)
+
+
+@pytest.mark.parametrize("values", [(1, 2), (-1, 1), (0, 100_000_000), (0, 2)])
+def test_whole_numbers_that_stand_for_classes_are_numbered_from_0(
+    values: tuple[int, int], caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = table(kind="numbers")
+    task = OwnTable(rows.assign(y=rows["y"].map(dict(enumerate(values)))), **COLUMNS)
+    assert task.outputs == 2
+    assert task.stream.classes == values
+    torch.testing.assert_close(task.stream.y, OwnTable(rows, **COLUMNS).stream.y)
+    assert f"labels {values[0]}, {values[1]} of column 'y' are the classes 0 to 1" in caplog.text
+
+
+def test_labels_that_are_no_classes_are_named() -> None:
+    with pytest.raises(InputError, match=r"column 'y' has one class only, 3"):
+        _ = OwnTable(table().assign(y=3), **COLUMNS).stream
+    with pytest.raises(InputError, match=r"column 'y': .* there are 1,200, such as 1199"):
+        _ = OwnTable(table(1200).assign(y=range(1200)), **COLUMNS).stream
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_table_of_very_few_rows_is_told_what_rows_are_needed_for(rows: int) -> None:
+    few = OwnTable(table(kind="fractions")[:rows], **COLUMNS)
+    with pytest.raises(InputError, match=r"rows with . different times are too few"):
+        few.split(0.2, 5, 0)
+
+
+def test_a_model_is_named_with_a_colon(tmp_path: Path) -> None:
+    for text in ("Net", ":Net", "my_pumps:"):
+        with pytest.raises(InputError, match=f"model '{text}': name it as module:Class"):
+            find_task("pumps.csv", client="device", time="at", label="y", net=text)

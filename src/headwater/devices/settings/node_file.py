@@ -17,7 +17,9 @@ Model = TypeVar("Model", bound=BaseModel)
 
 def read(path: Path) -> NodeSettings:
     """The settings in a file, with all paths made absolute from its folder."""
-    if not path.is_file():
+    if path.is_dir():
+        raise InputError(f"{path}: this is a folder; give a NODE.toml")
+    if not path.exists():
         raise InputError(f"{path}: there is no such file; give a NODE.toml")
     try:
         content = tomllib.loads(path.read_bytes().decode("utf-8-sig"))

@@ -77,7 +77,9 @@ def load(text: str, what: str) -> Any:
         Traceback (most recent call last):
         headwater.errors.InputError: number 'math:tea': module math has no 'tea'
     """
-    module, _, name = text.partition(":")
+    module, colon, name = text.partition(":")
+    if not (module and colon and name):
+        raise InputError(f"{what} {text!r}: name it as module:Class, such as my_models:Net")
     # `headwater` is a script: unlike `python -m`, it does not look in the current folder by itself.
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())

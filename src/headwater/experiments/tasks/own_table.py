@@ -11,6 +11,7 @@ historical clients learn from.
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,22 +25,28 @@ from torch import nn
 from headwater.errors import InputError
 from headwater.experiments.tasks.models import Dense, seeded
 from headwater.experiments.tasks.partition import historical_clients
-from headwater.experiments.tasks.scaling import Scaling
+from headwater.experiments.tasks.scaling import Scaling, outlier
 from headwater.experiments.tasks.task import Defaults, Split
 from headwater.learning.clock import Clock, point
+from headwater.learning.columns import Columns, columns
 from headwater.learning.frames import (
     Flags,
     FrameFederation,
     Stream,
     end_of_learning,
     federation,
+    one_class,
     read_stream,
+    tell_of_strangers,
 )
 from headwater.learning.losses import cross_entropy, squared_error
 from headwater.ledger.memory import Fifo
 
 HIDDEN = 64
 """Units of the hidden layer if no model is given."""
+MOST_CLASSES = 1000
+"""Of labels that are whole numbers; with more of them, the column is hardly one of classes."""
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -88,20 +95,38 @@ class OwnTable:
     @cached_property
     def stream(self) -> Stream:
         """The rows; read once, and shared by processes that are forked afterwards."""
-        return read_stream(self.frame, self.client, self.time, self.label, self.features)
+        table = columns(self.frame, (self.client, self.time, self.label))
+        stream = read_stream(table, self.client, self.time, self.label, self.features)
+        _check_scales(table, stream.features)
+        tell_of_strangers(stream, stream.known_before(self._end(stream)))
+        if stream.y.is_floating_point():
+            _check_scales(table, (self.label,))
+            return stream
+        return _numbered_from_0(stream, table, self.label)
 
     def split(self, historical: float, rounds: int, seed: int) -> Split:
         """The clients, some historical; the last rows are for testing, those before to tune by."""
-        end = end_of_learning(self.stream, self.test)
+        end = self._end(self.stream)
         everyone = self.stream.known_before(end)
         learned = everyone.until(end)
-        earlier = end_of_learning(learned, self.test)
+        earlier = self._end(learned)
         return Split(
             tuning=self._federation(
                 learned.known_before(earlier), earlier, historical, rounds, seed
             ),
             final=self._federation(everyone, end, historical, rounds, seed),
         )
+
+    def _end(self, stream: Stream) -> float:
+        """Where the rows to test by begin."""
+        try:
+            return end_of_learning(stream, self.test)
+        except InputError:
+            raise InputError(
+                f"{self.name}: {len(stream.times)} rows with {len(np.unique(stream.times))} "
+                "different times are too few: the last fifth of the rows is for testing, the fifth "
+                "before for choosing the learning rate; give more rows"
+            ) from None
 
     def model(self, seed: int) -> nn.Module:
         """The user's own, or one hidden layer."""
@@ -117,7 +142,7 @@ class OwnTable:
         """How many numbers a model has to give: one for each class, or the one to forecast."""
         if self.stream.y.is_floating_point():
             return 1
-        return len(self.stream.classes) or int(self.stream.y.max()) + 1
+        return int(self.stream.y.max()) + 1
 
     @property
     def _loss(self) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
@@ -150,3 +175,34 @@ class OwnTable:
                 "comparison needs clients of both kinds, so give another moment, or none"
             )
         return np.asarray(old)
+
+
+def _check_scales(table: Columns, names: Sequence[str]) -> None:
+    """Refuse a value beside which the rest of its column would count for nothing."""
+    for name in names:
+        values = table.numbers(name).astype(np.float64)
+        row = outlier(values)
+        if row is not None:
+            raise InputError(
+                f"{table.place(name, row)}: {values[row]:g} is so far from the others (half of "
+                f"them are below {np.median(values):g}) that scaled by the deviation they would "
+                "all be the same; mend or drop such rows, or take the column's logarithm"
+            )
+
+
+def _numbered_from_0(stream: Stream, table: Columns, label: str) -> Stream:
+    """The stream with labels 0, 1, 2, …, whatever whole numbers stood for the classes."""
+    found, numbers = torch.unique(stream.y, return_inverse=True)
+    if len(found) == 1:
+        raise one_class(table, label, int(found[0]))
+    if len(found) > MOST_CLASSES:
+        raise InputError(
+            f"{table.source}, column {label!r}: labels that are whole numbers are classes, at most "
+            f"{MOST_CLASSES:,} of them; there are {len(found):,}, such as {int(found[-1])}. To "
+            "forecast a number, write it with a decimal point"
+        )
+    if len(found) == int(found[-1]) + 1 and int(found[0]) == 0:
+        return stream
+    some = ", ".join(map(str, found[:5].tolist())) + (", …" if len(found) > 5 else "")
+    _log.warning("labels %s of column %r are the classes 0 to %d", some, label, len(found) - 1)
+    return replace(stream, y=numbers, classes=tuple(found.tolist()))

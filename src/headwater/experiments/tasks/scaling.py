@@ -13,6 +13,32 @@ LIMIT = 5.0
 model off its course."""
 
 
+NOTHING = 1e-4
+"""In deviations: a feature whose values differ by less is as good as constant to a model."""
+
+
+def outlier(values: Floats) -> int | None:
+    """The row of a value beside which a feature would be scaled to nothing; None: there is none.
+
+    That is so if nine tenths of the values, counted without those that are just the median, are
+    nearer to it than :data:`NOTHING` deviations. Deviations are decided by the other tenth then: by
+    1e30 that stands for a missing value, or by a slip of the decimal point. Heavy tails are no such
+    thing: a log-normal variable passes whose logarithm deviates by 3.
+
+    Example:
+        >>> outlier(np.array([20.5, 21.0, 1e30, 20.0, 21.5])), outlier(np.array([0.0, 0.0, 5.0]))
+        (2, None)
+    """
+    away = np.abs(values - np.median(values))
+    largest = away.max(initial=0.0)
+    if not 0 < largest < np.inf:
+        return None if largest == 0 else int(np.argmax(np.abs(values)))
+    moved = away[away > 0] / largest
+    usual = np.quantile(moved, 0.9, method="lower")
+    deviation = np.sqrt((moved**2).sum() / len(values))
+    return int(np.argmax(away)) if usual < NOTHING * deviation else None
+
+
 @dataclass(frozen=True, eq=False)
 class Scaling:
     """Mean and deviation of each feature.
