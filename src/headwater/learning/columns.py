@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -248,9 +248,9 @@ def _file(path: Path, names: Sequence[str]) -> Columns:
 
 def _first_line(path: Path) -> str:
     """The names of a CSV file's columns."""
-    opened: Callable[..., IO[bytes]] = gzip.open if path.suffix.lower() == ".gz" else open
-    with opened(path, "rb") as file:
-        return file.readline(_LONGEST_HEADER).decode("utf-8-sig", errors="replace").rstrip("\n")
+    with path.open("rb") as file:
+        text = gzip.GzipFile(fileobj=file) if path.suffix.lower() == ".gz" else file
+        return text.readline(_LONGEST_HEADER).decode("utf-8-sig", errors="replace").rstrip("\n")
 
 
 def _gaps(values: Column) -> Column:

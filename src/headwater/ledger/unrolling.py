@@ -128,18 +128,21 @@ def _arrivals(process: Arrivals, samples: Samples) -> Rounds:
     """Ask a process when samples arrive: from round 1 on, and never falling along a client."""
     who = f"{process!r}.rounds"
     rounds = whole_numbers(process.rounds(samples), len(samples.position), who)
-    # Where the number falls another client must begin. Two comparisons per sample find whether one
-    # does not; which one it is, is looked up only then.
-    falls = (rounds[1:] < rounds[:-1]) & (samples.position[1:] > 0)
-    if falls.any():
-        i = int(np.argmax(falls)) + 1
+    # Where the number falls another client must begin: one comparison per sample finds the falls,
+    # and what else is asked, is asked of these few.
+    falls = np.flatnonzero(rounds[1:] < rounds[:-1]) + 1
+    within = falls[samples.position[falls] > 0]
+    if len(within):
+        i = int(within[0])
         raise InputError(
             f"{who}: a sample must not arrive before the one in front of it; samples "
             f"{samples.position[i] - 1} and {samples.position[i]} of client {samples.client[i]} "
             f"arrive in rounds {rounds[i - 1]} and {rounds[i]}"
         )
-    if rounds.min() < 1:
-        i = int(np.argmin(rounds))
+    # Between two falls the numbers rise, so the least of all is the first or follows a fall.
+    low = np.concatenate([[0], falls])
+    i = int(low[np.argmin(rounds[low])])
+    if rounds[i] < 1:
         raise InputError(
             f"{who}: rounds are counted from 1; sample {samples.position[i]} of client "
             f"{samples.client[i]} has {rounds[i]}"
@@ -167,7 +170,9 @@ def _slots(rule: Memory, capacity: int, samples: Samples) -> Slots:
     """Ask a rule where samples are put: into slots that exist."""
     who = f"{rule!r}.slots"
     slots = whole_numbers(rule.slots(samples), len(samples.position), who)
-    if slots.min() < REJECTED or slots.max() >= capacity:
+    # Read as unsigned, what is below 0 is very large: one look finds whether to look closer.
+    unsigned = slots.view(f"u{slots.itemsize}")
+    if unsigned.max() >= capacity and (slots.min() < REJECTED or slots.max() >= capacity):
         i = int(np.argmax((slots < REJECTED) | (slots >= capacity)))
         raise InputError(
             f"{who}: slots from 0 to {capacity - 1}, or {REJECTED} for not kept; sample "
