@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -137,6 +139,104 @@ def test_an_update_that_cannot_be_is_refused_and_named(fleet, tmp_path, spoil, w
     assert why in second.refused["1"]
     assert [share > 0 for share in second.counted] == [True, False, True]
     assert "node1" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("arrived", float("nan")),
+        ("arrived", 1e300),
+        ("held", float("-inf")),
+        ("rate", float("inf")),
+        ("prequential-loss", float("nan")),
+        ("prequential-count", -4.0),
+        ("samples", float("inf")),
+    ],
+)
+def test_numbers_that_cannot_be_spoil_nothing(live_fleet, tmp_path, name, value):
+    """A wire of ours could not carry them; a client of somebody else's making can send them."""
+
+    def claim(message, reply):
+        if message.metadata.message_type == "train":
+            reply.content["metrics"][name] = value
+
+    spoilt(live_fleet, 98, claim)
+    strategy = StreamFedAvg(hw.ByMemory(), min_clients=3, checkpoint=tmp_path / "run")
+    result = strategy.start(live_fleet, initial(), 4)
+    assert np.isfinite(flatten(result.arrays)).all()
+    last = entries(tmp_path / "run")[-1]
+    assert sum(last.planned) == pytest.approx(1)
+    assert last.arrived[2] <= 2**53
+    assert not last.refused
+
+
+def spoilt(fleet, node, change):
+    """What a node sends is changed on its way, as a client of one's own making could."""
+    answer = fleet.answer
+
+    def changed(message):
+        reply = answer(message)
+        if message.metadata.dst_node_id == node:
+            change(message, reply)
+        return reply
+
+    fleet.answer = changed
+
+
+def lying_array(size):
+    """Bytes that claim to be a very large array; a head has blanks at its end to spare."""
+    record = ArrayRecord([np.zeros(8, np.float32)])
+    (array,) = record.values()
+    blanks = b" " * (len(size) - 1)
+    assert blanks in array.data
+    array.data = array.data.replace(blanks, b"", 1).replace(b"(8,)", f"({size},)".encode())
+    return record
+
+
+@pytest.mark.parametrize("size", ["9" * 6, "9" * 11, "9" * 17])
+def test_an_array_that_claims_to_be_larger_than_it_is_is_refused(fleet, tmp_path, size):
+    def lie(message, reply):
+        if message.metadata.message_type == "train":
+            reply.content["arrays"] = lying_array(size)
+
+    spoilt(fleet, 98, lie)
+    StreamFedAvg(min_clients=3, checkpoint=tmp_path / "run").start(fleet, initial(), 2)
+    assert all("cannot be read" in entry.refused["2"] for entry in entries(tmp_path / "run"))
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"declared": {"kind": "constant", "samples": 40}},
+        {"declared": {"kind": "constant", "rate": -1, "samples": 40}},
+        {"declared": {"kind": "constant", "rate": 4, "samples": 10**15}},
+        {"declared": {"kind": "trace", "counts": "x", "samples": 10}},
+        {"declared": {"kind": "often", "samples": 10}},
+        {"declared": [1]},
+        {"rate": [1]},
+        {"rate": float("inf")},
+        {"arrived": 10**30},
+        {"capacity": -3},
+        {"held": "many"},
+    ],
+)
+def test_a_description_that_cannot_be_leaves_its_node_out(fleet, caplog, lie):
+    def claim(message, reply):
+        if message.metadata.message_type == messages.DESCRIBE:
+            config = reply.content.config_records["config"]
+            config["header"] = json.dumps(json.loads(config["header"]) | lie)
+
+    spoilt(fleet, 99, claim)
+    result = StreamFedAvg(min_clients=2).start(fleet, initial(), 2)
+    assert result.ledger.holdings.clients == 2
+    assert "node 99 is left out: client node1" in caplog.text
+
+
+def test_a_header_that_is_too_deep_is_refused():
+    deep = messages.request({})
+    deep.config_records["config"]["header"] = "[" * 100_000
+    with pytest.raises(hw.InputError, match="no JSON"):
+        messages.header_of(deep)
 
 
 def test_an_update_of_another_round_is_refused(fleet, tmp_path):

@@ -6,9 +6,11 @@ import csv
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from tap import Tap
 from toy_node import three_clients
 
 from headwater.flower.deployment.certificates import make_server_files
@@ -23,12 +25,13 @@ APP = REPOSITORY / "examples" / "flower_app"
 class Bench:
     """Three clients, each with a resident node and a SuperNode; everything is started once."""
 
-    def __init__(self, folder, secure=True):
+    def __init__(self, folder, secure=True, tapped=False):
         self.folder = folder
         files = make_server_files(folder / "tls") if secure else None
         self.link = SuperLink(folder, free_port(), files)
         self.parts = {"superlink": self.link.start()}
         self.ports = [free_port() for _ in range(3)]
+        self.taps = [Tap(self.link.port) for _ in range(3)] if tapped else []
         self.generation = 0
         for m in range(3):
             self.start_supernode(m)
@@ -89,7 +92,8 @@ arrivals = {{ kind = "{declared["kind"]}"{rate} }}
 
     def start_supernode(self, m):
         config = {"client-id": f"node{m}", "socket": str(self.socket(m))}
-        self.parts[f"supernode{m}"] = self.link.start_node(f"node{m}", self.ports[m], config)
+        link = replace(self.link, port=self.taps[m].port) if self.taps else self.link
+        self.parts[f"supernode{m}"] = link.start_node(f"node{m}", self.ports[m], config)
 
     def start_superlink(self):
         self.parts["superlink"] = self.link.start()
@@ -114,7 +118,7 @@ arrivals = {{ kind = "{declared["kind"]}"{rate} }}
             else:
                 self.start_node(int(name[-1]))
 
-    def kill_program(self, program, seconds=60):
+    def kill_program(self, program, seconds):
         """Kill the first process of a program that comes up."""
         self.wait(lambda: self.find(program), program, seconds)
         for pid in self.find(program):
@@ -134,13 +138,13 @@ arrivals = {{ kind = "{declared["kind"]}"{rate} }}
 
     # ------------------------------------------------------------------ runs
 
-    def submit(self, checkpoint, **settings):
+    def submit(self, checkpoint, app=APP, **settings):
         pairs = {name.replace("_", "-"): value for name, value in settings.items()}
         # A deadline that only a hang can reach: on a busy machine a fault may take two minutes.
         fixed = {"checkpoint": str(checkpoint), "min-clients": 3, "deadline": 900.0}
-        self.run = self.link.submit(APP, fixed | pairs)
+        self.run = self.link.submit(app, fixed | pairs)
 
-    def wait_for_asked(self, checkpoint, number, seconds=400):
+    def wait_for_asked(self, checkpoint, number, seconds):
         """Until a round is under way: the one before it is written down."""
         journal = Journal(Path(checkpoint) / "rounds.jsonl")
         self.wait(lambda: len(journal.read()) >= number - 1, f"round {number}", seconds)
@@ -153,19 +157,20 @@ arrivals = {{ kind = "{declared["kind"]}"{rate} }}
 
     def wait(self, ready, what, seconds):
         """Until something is there; says why if it does not come."""
-        began = looked = time.monotonic()
+        began = served = time.monotonic()
         while not ready():
             now = time.monotonic()
             self.revive()
-            if now - looked > 20:  # a look costs seconds
-                looked = now
+            served = now if self.find("flwr-serverapp") else served
+            if now - served > 30:  # only then is it worth the seconds of a command to ask
+                served = now
                 status = self.link.status(self.run)
                 if "failed" in status and not ready():
                     said = self.link.command("log", self.run, "headwater", "--show")
                     raise AssertionError(f"the run is {status} before {what}\n{said[-6000:]}")
             if now > began + seconds:
                 raise AssertionError(f"no {what} after {seconds} s\n{self.logs()}")
-            time.sleep(0.1)
+            time.sleep(0.2)
 
     def logs(self, lines=30):
         found = sorted((self.folder / "logs").glob("*.log"))
@@ -176,4 +181,6 @@ arrivals = {{ kind = "{declared["kind"]}"{rate} }}
 
     def close(self):
         end(self.folder)
+        for tap in self.taps:
+            tap.close()
         assert not members(self.folder)

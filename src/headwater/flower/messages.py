@@ -12,6 +12,7 @@ JSON and arrays are plain bytes with a dtype: nothing that comes in can be execu
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +24,7 @@ from headwater.errors import InputError
 
 Vector = NDArray[Any]
 TRAIN, EVALUATE, DESCRIBE = "train", "evaluate", "query.describe"
+_HEADS = 1 << 20  # bytes around the numbers of an update
 REFUSED, AWAY = 100, 101
 """Codes of our own errors: the node refused a request; the node could not be reached."""
 
@@ -77,7 +79,10 @@ def header_of(content: RecordDict) -> dict[str, Any]:
     text = None if config is None else config.get("header")
     if not isinstance(text, str):
         raise InputError("the message has no header; is the other side a headwater app?")
-    found = json.loads(text)
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"the message's header is no JSON: {error}") from None
     if not isinstance(found, dict):
         raise InputError("the message's header is no JSON object")
     return found
@@ -103,14 +108,35 @@ def arrays_of(content: RecordDict) -> ArrayRecord:
     return records[0]
 
 
+def update_of(content: RecordDict, like: Vector) -> Vector:
+    """The parameters that a client sends, as one vector, if there are not far too many of them.
+
+    Args:
+        content: of its reply.
+        like: the parameters that it was sent.
+    """
+    arrays = arrays_of(content)
+    # Before anything of that size is copied; each array has a head of some hundred bytes.
+    size = sum(len(array.data) for array in arrays.values())
+    if size > 2 * like.nbytes + _HEADS:
+        raise InputError(f"an update of {size:,} bytes; the model has {like.nbytes:,}")
+    try:
+        return flatten(arrays)
+    except InputError:
+        raise
+    except Exception as error:
+        # Made by who knows whom: it may claim a shape that no memory can hold, or be no array.
+        raise InputError(f"arrays that cannot be read: {type(error).__name__}") from error
+
+
 def metrics_of(message: Message) -> dict[str, float]:
-    """The numbers that a client reported, as plain floats; lists and strings are left out."""
+    """The finite numbers that a client reported; anything else is left out."""
     records = message.content.metric_records.values()
     return {
         key: float(value)
         for record in records
         for key, value in record.items()
-        if isinstance(value, int | float)
+        if isinstance(value, int | float) and math.isfinite(value)
     }
 
 

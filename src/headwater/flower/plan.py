@@ -7,17 +7,17 @@ made from the counts of that moment, and a client weighs all that it holds alike
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.errors import InputError
+from headwater.flower.declared import arrivals
 from headwater.flower.importance import Counts, importance, looks_ahead, with_guesses
 from headwater.flower.roster import Roster, Standing
-from headwater.ledger.arrivals import Arrivals, Constant, Once, Poisson, Trace
 from headwater.ledger.drawing import Drawing
 from headwater.ledger.ledger import Ledger
 from headwater.ledger.memory import Fifo, Keep, Memory, Reservoir
@@ -56,7 +56,7 @@ class Declared:
         """The ledger of clients that all declared their arrivals, with the run's seed."""
         clients = [roster[m] for m in range(len(roster))]
         counts = [int((client.declared or {})["samples"]) for client in clients]
-        processes = [arrivals(client) for client in clients]
+        processes = [arrivals(client.declared or {}) for client in clients]
         memories = [memory(client) for client in clients]
         holdings = unroll(counts, processes, memories, rounds, drawing.seed)
         return cls(Ledger.weigh(replace(holdings, drawing=drawing), with_guesses(strategy)))
@@ -141,22 +141,6 @@ class Live:
 def _held(client: Standing) -> int:
     """Samples in memory; who replays by rounds has its first when it is asked for one."""
     return client.held or int(client.declared is not None)
-
-
-def arrivals(client: Standing) -> Arrivals:
-    """The arrival process that a client declared."""
-    declared: Mapping[str, Any] = client.declared or {}
-    kind = declared.get("kind")
-    match kind:
-        case "once":
-            return Once()
-        case "constant":
-            return Constant(declared["rate"])
-        case "poisson":
-            return Poisson(float(declared["rate"]))
-        case "trace":
-            return Trace(declared["counts"])
-    raise InputError(f"client {client.name} declares arrivals of an unknown kind: {kind!r}")
 
 
 def memory(client: Standing) -> Memory:

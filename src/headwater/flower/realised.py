@@ -27,6 +27,8 @@ from headwater.ledger.strategies import Given
 from headwater.ledger.unrolling import unroll
 from headwater.randomness import Floats
 
+_MOST = 50_000_000  # samples of a ledger: some gigabytes
+
 
 @dataclass(frozen=True)
 class Observed:
@@ -60,6 +62,10 @@ def read_ledger(folder: Path | str) -> Ledger:
     if not entries:
         raise InputError(f"{folder}: no rounds are written down there")
     arrived = _by_round(entries, roster)
+    if (total := int(arrived[-1].sum())) > _MOST:
+        raise InputError(
+            f"{folder}: clients claim {total:,} samples; a ledger can have {_MOST:,} at most"
+        )
     holdings = unroll(
         np.maximum(arrived[-1], 1),
         [Observed(tuple(column.tolist())) for column in arrived.T],

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headwater.flower.roster import Standing
+from headwater.flower.roster import LARGEST, Standing
 
 _MEASURES = ("count", "loss", "metric")
 
@@ -16,7 +16,7 @@ def reported(client: Standing, report: Mapping[str, float] | None, round: int) -
     if report is None:
         return {"asked": client.asked + 1}
     # Counts never fall, and nobody holds more than has arrived, whatever a client claims.
-    arrived = max(client.arrived, int(report.get("arrived", client.arrived)))
+    arrived = max(client.arrived, int(min(report.get("arrived", client.arrived), LARGEST)))
     held = int(report.get("held", client.held))
     # The latest samples tell how good the model is now, where a node keeps them apart.
     measures = {
@@ -43,7 +43,7 @@ def pooled(
     >>> pooled([{"count": 1, "loss": 4.0}, {"count": 3, "loss": 0.0}, {}])
     {'prequential-count': 4, 'prequential-loss': 1.0}
     """
-    counted = [report for report in reports if report.get("count")]
+    counted = [report for report in reports if report.get("count", 0) > 0]
     total = sum(report["count"] for report in counted)
     found = {f"{prefix}count": total} if total else {}
     for name in ("loss", "metric"):

@@ -16,7 +16,8 @@ class StreamResult(Result):
 
     Attributes:
         average: θ̄, the q-weighted average of the iterates; ``arrays`` is the last one.
-        ledger: who held what with what share, as it happened; None before the first round.
+        ledger: who held what with what share, as it happened; None before the first round, and
+            where clients claim more samples than a ledger can have.
         rounds: rounds done, those before a restart included.
     """
 

@@ -16,9 +16,12 @@ from typing import Any
 import numpy as np
 
 from headwater.errors import InputError
+from headwater.flower.declared import check_declared
 from headwater.randomness import Floats
 
 _NAME = re.compile(r"[\w.:@ -]{1,128}")
+LARGEST = 2**53
+"""Counts of samples beyond this are not believed; up to it doubles are exact."""
 
 
 @dataclass(frozen=True)
@@ -172,8 +175,7 @@ def _parse(node: int, description: Mapping[str, Any], round: int) -> Standing:
     name = description.get("client-id")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InputError(f"node {node}: client-id {name!r}; letters, digits and . : @ _ - please")
-    declared = description.get("declared")
-    declared = declared if isinstance(declared, dict) else None
+    declared = check_declared(name, description.get("declared"))
     capacity = description.get("capacity")
     arrived = _count(name, "arrived", description.get("arrived", 0))
     held = _count(name, "held", description.get("held", 0))
@@ -187,7 +189,7 @@ def _parse(node: int, description: Mapping[str, Any], round: int) -> Standing:
         held=held,
         capacity=None if capacity is None else _count(name, "capacity", capacity),
         memory=str(description.get("memory", "Keep")),
-        rate=float(description.get("rate") or 0.0),
+        rate=_rate(name, description.get("rate") or 0.0),
         historical=historical,
         key=_key(description),
         declared=declared,
@@ -197,12 +199,18 @@ def _parse(node: int, description: Mapping[str, Any], round: int) -> Standing:
     )
 
 
+def _rate(client: str, value: object) -> float:
+    if not isinstance(value, int | float) or not 0 <= value < LARGEST:
+        raise InputError(f"client {client}: rate is {value!r}; a number from 0 is expected")
+    return float(value)
+
+
 def _key(description: Mapping[str, Any]) -> tuple[int, int] | None:
     number, seed = description.get("number"), description.get("seed")
     return (number, seed) if isinstance(number, int) and isinstance(seed, int) else None
 
 
 def _count(client: str, name: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**53:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < LARGEST:
         raise InputError(f"client {client}: {name} is {value!r}; a whole number from 0 is expected")
     return value

@@ -28,6 +28,7 @@ from headwater.flower.settings import Rate, Settings
 from headwater.flower.state import Projection
 from headwater.flower.stopping import stop_signals
 from headwater.flower.version import check
+from headwater.ledger.ledger import Ledger
 from headwater.ledger.remembered_online import RememberedOnline
 from headwater.ledger.strategies import Strategy as Weighting
 from headwater.ledger.strategies import Uniform
@@ -166,7 +167,7 @@ class StreamFedAvg(Strategy):
                         progress(entry)
             result.arrays, result.average = session.arrays, session.average
             result.rounds = session.state.round
-            result.ledger = read_ledger(folder) if result.rounds else None
+            result.ledger = _ledger(folder) if result.rounds else None
         return result
 
     def _test_at_clients(
@@ -217,6 +218,15 @@ def _test(evaluate: Evaluate | None, number: int, session: Session, result: Stre
     found = evaluate(number, session.arrays) if evaluate else None
     if found is not None:
         result.evaluate_metrics_serverapp[number] = found
+
+
+def _ledger(folder: Path) -> Ledger | None:
+    """What happened; without it a run that has its model does not fail."""
+    try:
+        return read_ledger(folder)
+    except InputError as error:
+        log.warning("no ledger: %s", error)
+        return None
 
 
 def _with_deadline(settings: Settings, timeout: float) -> Settings:

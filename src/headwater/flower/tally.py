@@ -53,7 +53,7 @@ class Tally:
         self.counted: dict[int, float] = {}
         self.reports: dict[int, dict[str, float]] = {}
         self.refused: dict[int, str] = {}
-        self._roster, self._catch_up = roster, catch_up
+        self._roster, self._parameters, self._catch_up = roster, parameters, catch_up
 
     @property
     def planned(self) -> float:
@@ -96,7 +96,7 @@ class Tally:
             raise RefusedUpdate(f"an update of round {report['round']:.0f}")
         planned = float(self.plan.shares[self.place[m]])
         share = planned * min(self._catch_up, 1.0 / self._roster[m].availability)
-        self.moves.add(messages.flatten(messages.arrays_of(reply.content)), share)
+        self.moves.add(messages.update_of(reply.content, self._parameters), share)
         self.counted[m], self.reports[m] = share, report
 
 

@@ -19,6 +19,7 @@ from headwater.files import replace
 from headwater.flower.deployment.certificates import ServerFiles, make_node_key
 from headwater.flower.deployment.processes import Part, environment, launch
 
+_LONGEST = 300.0  # seconds of a command; where all cores are busy its start alone takes a minute
 NAME = "headwater"  # of the connection in Flower's own configuration
 
 
@@ -115,15 +116,20 @@ class SuperLink:
 
     def command(self, *words: str) -> str:
         """Run Flower's command line; what it prints."""
-        done = subprocess.run(
-            ["flwr", *words],
-            env=environment(self.folder),
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                ["flwr", *words],
+                env=environment(self.folder),
+                cwd=self.folder,
+                capture_output=True,
+                text=True,
+                timeout=_LONGEST,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise InputError(
+                f"flwr {' '.join(words[:2])} did not end within {error.timeout:.0f} s"
+            ) from None
         if done.returncode:
             said = f"{done.stdout}\n{done.stderr}".strip()
             raise InputError(f"flwr {' '.join(words[:2])} failed: {said[-2000:]}")
