@@ -29,12 +29,17 @@ class Bench:
         self.folder = folder
         files = make_server_files(folder / "tls") if secure else None
         self.link = SuperLink(folder, free_port(), files)
-        self.parts = {"superlink": self.link.start()}
         self.ports = [free_port() for _ in range(3)]
         self.taps = [Tap(self.link.port) for _ in range(3)] if tapped else []
+        self.parts = {}
         self.generation = 0
-        for m in range(3):
-            self.start_supernode(m)
+        try:
+            self.start_superlink()
+            for m in range(3):
+                self.start_supernode(m)
+        except BaseException:
+            self.close()  # a fixture that fails is not taken down
+            raise
 
     def fresh_nodes(self):
         """Nodes with empty memories, behind the same sockets."""
