@@ -7,9 +7,11 @@ import json
 import numpy as np
 import pytest
 from flwr.app import ArrayRecord
-from flwr.clientapp.mod import LocalDpMod, fixedclipping_mod
+from flwr.clientapp.mod import LocalDpMod, adaptiveclipping_mod, fixedclipping_mod
 from flwr.serverapp.strategy import (
+    DifferentialPrivacyClientSideAdaptiveClipping,
     DifferentialPrivacyClientSideFixedClipping,
+    DifferentialPrivacyServerSideAdaptiveClipping,
     DifferentialPrivacyServerSideFixedClipping,
 )
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
@@ -77,6 +79,48 @@ def test_flowers_client_side_clipping_wraps_our_strategy(live_fleet):
     result = wrapped.start(grid, initial(), num_rounds=1)
     moved = np.linalg.norm(flatten(result.arrays) - flatten(initial()))
     assert 0 < moved <= 0.02 + 1e-6
+
+
+@pytest.mark.parametrize("side", ["client", "server"])
+def test_flowers_adaptive_clipping_wraps_our_strategy(live_fleet, side):
+    """It runs; which way Flower moves the norm is said on the page about threats."""
+    ours = StreamFedAvg(hw.Uniform(), min_clients=3, learning_rate=1.0)
+    kind, mods = {
+        "client": (DifferentialPrivacyClientSideAdaptiveClipping, [adaptiveclipping_mod]),
+        "server": (DifferentialPrivacyServerSideAdaptiveClipping, []),
+    }[side]
+    wrapped = kind(
+        ours,
+        noise_multiplier=1e-9,
+        num_sampled_clients=3,
+        initial_clipping_norm=0.02,
+        clipped_count_stddev=1e-9,
+    )
+    grid = LoopbackGrid(live_fleet.nodes, node_app(mods))
+    result = wrapped.start(grid, initial(), num_rounds=3)
+    assert wrapped.clipping_norm != 0.02
+    longest = max(wrapped.clipping_norm, 0.02)
+    moved = np.linalg.norm(flatten(result.arrays) - flatten(initial()))
+    assert 0 < moved <= 3 * longest
+
+
+def test_flowers_secure_aggregation_refuses_messages_of_a_strategy(fleet):
+    """Its modifier wants the stages of Flower's older workflow; nothing is sent unmasked."""
+    from flwr.client.mod import secaggplus_mod
+
+    grid = LoopbackGrid(fleet.nodes, node_app([secaggplus_mod]))
+    with pytest.raises(KeyError, match="secagg"):
+        StreamFedAvg(min_clients=3).start(grid, initial(), 1)
+    assert len(grid.back) == 3  # descriptions, and no update
+
+
+def test_flowers_secure_aggregation_has_a_workflow_for_older_strategies_only(fleet):
+    from flwr.app import Context, RecordDict
+    from flwr.server.workflow import SecAggPlusWorkflow
+
+    workflow = SecAggPlusWorkflow(num_shares=3, reconstruction_threshold=2)
+    with pytest.raises(TypeError, match="LegacyContext"):
+        workflow(fleet, Context(1, 1, {}, RecordDict(), {}))
 
 
 def test_flowers_fedavg_can_use_our_client_app(live_fleet):
