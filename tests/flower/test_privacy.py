@@ -147,44 +147,6 @@ def test_flowers_fedavg_can_use_our_client_app(live_fleet):
     np.testing.assert_allclose(flatten(result.arrays), flatten(ours.arrays), atol=1e-6)
 
 
-def test_the_servers_memory_does_not_grow_with_the_clients(monkeypatch):
-    import tracemalloc
-
-    from flwr.app import Message, MetricRecord, RecordDict
-
-    from headwater.flower.exchange import Exchange
-    from headwater.flower.state import Moves
-
-    size, peaks = 500_000, {}
-    start = np.zeros(size, np.float32)
-
-    class Many(LoopbackGrid):
-        def answer(self, message):
-            content = RecordDict(
-                {"arrays": ArrayRecord([start + 1]), "metrics": MetricRecord({"round": 1})}
-            )
-            return Message(content, reply_to=message)
-
-        def pull_messages(self, message_ids):
-            found = super().pull_messages(message_ids)
-            self.back.clear()
-            return found
-
-    for clients in (4, 100):
-        grid = Many(dict.fromkeys(range(clients), ("x", "y")))
-        monkeypatch.setattr("headwater.flower.exchange._BYTES", 4 * start.nbytes)
-        exchange, moves = Exchange(grid, 60.0, start.nbytes), Moves(start, None)
-        for m in range(clients):
-            exchange.post(m, m, "train", RecordDict())
-        tracemalloc.start()
-        for _, reply in exchange.answers():
-            moves.add(flatten(messages.arrays_of(reply.content)), 1 / clients)
-        peaks[clients] = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        np.testing.assert_allclose(moves.total, 1.0, rtol=1e-6)
-    assert peaks[100] < 1.3 * peaks[4]
-
-
 @pytest.mark.parametrize("name", ["../x", "a" * 200, "", "a\nb", 7])
 def test_a_name_that_is_no_name_is_refused(name):
     from headwater.flower.roster import Roster

@@ -82,6 +82,19 @@ def test_a_node_that_breaks_off_is_asked_again(tmp_path):
     assert len(asked) == 2
 
 
+def test_in_flowers_simulation_the_runs_settings_say_where_nodes_are(tmp_path):
+    with Served(toy(0), tmp_path / "2.sock"):
+        simulated = Context(
+            1,
+            1,
+            {"partition-id": 2, "num-partitions": 3},
+            RecordDict(),
+            {"sockets": str(tmp_path / "{}.sock")},
+        )
+        reply = client.app(query(), simulated)
+    assert messages.header_of(reply.content)["client-id"] == "node2"
+
+
 def test_a_configuration_without_a_name_is_refused(tmp_path):
     with pytest.raises(InputError, match="client-id"):
         client.identity(Context(1, 1, {"socket": "x"}, RecordDict(), {}))

@@ -6,6 +6,9 @@ whose path stands in the SuperNode's ``--node-config``:
 
     client-id="gateway-7" socket="/run/headwater/gateway-7/node.sock"
 
+Flower's simulation has no SuperNodes and gives its clients numbers only. There the run's own
+settings say where the nodes are, with {} for the number: ``sockets = "/tmp/fleet/{}/node.sock"``.
+
 A node that is just restarting is waited for; since its work is idempotent per run and round, asking
 again can do no harm.
 """
@@ -90,12 +93,16 @@ def identity(context: Context) -> tuple[str, Path]:
     """The client's own name and its node's socket, from the SuperNode's configuration."""
     config = context.node_config
     client, socket = config.get("client-id"), config.get("socket")
-    if not isinstance(client, str) or not isinstance(socket, str):
-        raise InputError(
-            'flower-supernode --node-config: \'client-id="NAME" socket="/path/node.sock"\' is '
-            f"needed; got {dict(config)!r}"
-        )
-    return client, Path(socket)
+    if isinstance(client, str) and isinstance(socket, str):
+        return client, Path(socket)
+    number, pattern = config.get("partition-id"), context.run_config.get("sockets")
+    if number is not None and isinstance(pattern, str) and "{}" in pattern:
+        return f"node{number}", Path(pattern.replace("{}", str(number)))
+    raise InputError(
+        'flower-supernode --node-config: \'client-id="NAME" socket="/path/node.sock"\' is needed '
+        "(in Flower's simulation: flwr run -c 'sockets=\"/path/{}/node.sock\"'); "
+        f"got {dict(config)!r}"
+    )
 
 
 def ask_node(path: Path, frame: Frame, patience: float = _PATIENCE) -> Frame:
