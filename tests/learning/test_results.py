@@ -56,6 +56,10 @@ def test_notebooks_get_tables_and_pictures(found):
     assert "worst tenth" in found._repr_html_()
     assert not pictures(streams()[0]._repr_html_())
     assert "2 clients" in hw.Federation.of(streams())._repr_html_()
+    # kinds of which there are as many as of others are all there
+    shown = hw.Federation.of(streams(2))._repr_html_()
+    assert "Once(), Keep()" in shown
+    assert "Constant(rate=2), Fifo(capacity=4)" in shown
 
 
 def test_the_picture_of_a_ledger_shows_how_full_each_memory_is(found):

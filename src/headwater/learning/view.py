@@ -63,7 +63,7 @@ def federation_html(federation: Federation) -> str:
     kinds = Counter(zip(map(repr, federation.arrivals), map(repr, federation.memory), strict=True))
     facts = _federation_facts(federation)
     for (arrivals, memory), count in kinds.most_common(8):
-        facts[f"{count} clients"] = f"{arrivals}, {memory}"
+        facts[f"{arrivals}, {memory}"] = f"{count} clients"
     return table_html("Federation", facts)
 
 
