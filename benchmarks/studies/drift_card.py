@@ -105,8 +105,9 @@ def main() -> None:
     parts = [f"## {words[course]}\n\n{table(runs, seeds, course)}" for course in COURSES]
     settings = (
         f"{len(seeds)} seeds, {100 * HISTORICAL:g} % of the users historical, {ROUNDS} rounds, "
-        f"five local steps, learning rate {rate:g} for all (the best mean over the strategies without a "
-        "change, among 0.01, 0.03, 0.1, 0.3 and 1, on streams that end before the validation part)."
+        f"five local steps, learning rate {rate:g} for all: the best mean over the strategies "
+        "without a change, among 0.01, 0.03, 0.1, 0.3 and 1, on streams that end before the "
+        "validation part."
     )
     text = remarks.replace("SETTINGS", settings).replace("TABLES", "\n\n".join(parts))
     PLACE.with_suffix(".md").write_text(text)
