@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor
 
 from headwater.errors import InputError
@@ -51,6 +52,16 @@ class State:
     def start(cls, parameters: Tensor) -> State:
         """Before the first round."""
         return cls(0, parameters, parameters.clone(), 0.0)
+
+    def on(self, device: torch.device) -> State:
+        """The same on a device."""
+        return State(
+            self.round,
+            self.parameters.to(device),
+            self.average.to(device),
+            self.weight,
+            tuple(part.to(device) for part in self.memory),
+        )
 
 
 @dataclass(frozen=True)

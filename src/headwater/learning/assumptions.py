@@ -95,7 +95,7 @@ def _different_samples(problem: Problem) -> tuple[Tensor, Tensor]:
     for values in (x, y):
         differs = (values != values[:1]).reshape(len(values), -1).any(1).nonzero()
         chosen += differs[:1].flatten().tolist()
-    rows = torch.tensor(list(dict.fromkeys(chosen)))
+    rows = torch.tensor(list(dict.fromkeys(chosen)), device=x.device)
     return x.index_select(0, rows), y.index_select(0, rows)
 
 

@@ -104,10 +104,10 @@ class Checkpoint:
             "round": state.round,
             "weight": state.weight,
             "check": self._check,
-            "parameters": state.parameters.numpy(),
-            "average": state.average.numpy(),
+            "parameters": state.parameters.cpu().numpy(),
+            "average": state.average.cpu().numpy(),
         }
-        arrays |= {f"memory {k}": vector.numpy() for k, vector in enumerate(state.memory)}
+        arrays |= {f"memory {k}": vector.cpu().numpy() for k, vector in enumerate(state.memory)}
         buffer = BytesIO()
         np.savez(buffer, allow_pickle=False, **arrays)
         return buffer.getvalue()

@@ -16,7 +16,7 @@ from headwater.learning.engines.fused import comfortable_batch
 from headwater.learning.federation import Part
 from headwater.learning.losses import Loss, cross_entropy
 from headwater.learning.metrics import Better, Metric, PerSample, named_metrics
-from headwater.learning.problem import Problem, chunks, precision_of
+from headwater.learning.problem import Problem, chunks, known_device, own_copy, precision_of
 from headwater.ledger.holdings import Counts
 from headwater.randomness import Floats
 
@@ -87,6 +87,7 @@ def evaluate(
     loss: Loss = cross_entropy,
     metrics: Mapping[str, PerSample | Metric] | None = None,
     batch: int | None = None,
+    device: torch.device | str | None = None,
 ) -> Score:
     """Test a model on every client's samples, all clients in one pass.
 
@@ -97,10 +98,13 @@ def evaluate(
         metrics: names and metrics; None: those that go with the loss (cross-entropy: accuracy;
             squared error: mae and r2).
         batch: how many samples to take at a time; None: by the size of the model.
+        device: where to compute, such as "cuda"; None: where the model is.
 
     Returns:
         One number per client for the loss and each metric.
     """
+    if device is not None:
+        model = own_copy(model).to(known_device(device))
     # The loss is measured like any metric, so all of them come from the same forward pass.
     measured = {"loss": Metric(loss, "lower"), **named_metrics(metrics, loss)}
     problem = Problem(model, part.x, part.y, part.row_tensor, loss)
@@ -116,8 +120,9 @@ def evaluate(
 def _answers(problem: Problem, piece: slice) -> tuple[Tensor, Tensor]:
     """Outputs and labels of some samples, in the model's precision."""
     kind = precision_of(problem.model)
+    place = next((p.device for p in problem.model.parameters()), problem.device)
     x, y = (
-        values.to(kind) if values.is_floating_point() else values
+        values.to(place, kind if values.is_floating_point() else None)
         for values in problem.take(problem.where(np.arange(piece.start, piece.stop)))
     )
     return problem.model(x), y
@@ -128,7 +133,7 @@ def _rows(found: Tensor, count: int, name: str) -> Tensor:
     if not isinstance(found, Tensor) or not found.ndim or len(found) != count:
         shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
         raise InputError(f"metrics[{name!r}]: one number per sample, shape ({count},); got {shape}")
-    return found.double().reshape(count, -1)
+    return found.cpu().double().reshape(count, -1)
 
 
 def _score(measured: Mapping[str, Metric], terms: Mapping[str, Tensor], part: Part) -> Score:

@@ -228,7 +228,7 @@ def _bytes_of(tensor: Tensor) -> bytes:
     for start in range(0, len(rows), max(1, step)):
         piece = rows[start : start + step].resolve_conj().resolve_neg().contiguous()
         if piece.numel():
-            total.update(piece.view(-1).view(torch.uint8).numpy().data)
+            total.update(piece.cpu().view(-1).view(torch.uint8).numpy().data)
     return total.digest()
 
 

@@ -59,7 +59,7 @@ class Prequential:
 
 
 def _mean(values: Tensor) -> float:
-    return float(values.double().mean())
+    return float(values.cpu().double().mean())
 
 
 def prequential_means(history: Sequence[Record]) -> dict[str, float]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from headwater.randomness import Purpose, key
 
 Slice = slice | Tensor
 """Rows: those from one to another, or these."""
+CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
@@ -50,15 +51,32 @@ class Problem:
     channels_last: bool = False
 
     @classmethod
-    def of(cls, model: nn.Module, part: Part, loss: Loss = cross_entropy, seed: int = 0) -> Problem:
+    def of(
+        cls,
+        model: nn.Module,
+        part: Part,
+        loss: Loss = cross_entropy,
+        seed: int = 0,
+        device: torch.device = CPU,
+    ) -> Problem:
         """A problem of its own: the model copied, the samples in the model's precision."""
-        own = own_copy(model)
+        own = own_copy(model).to(device)
         x, y = (
-            _ordinary(of_precision(values, precision_of(own), f"Client({name})"))
+            _ordinary(of_precision(values, precision_of(own), f"Client({name})")).to(device)
             for name, values in (("x", part.x), ("y", part.y))
         )
         images = x.ndim == 4 and any(isinstance(m, nn.Conv2d) for m in own.modules())
-        return cls(own, x, y, part.row_tensor, loss, seed, channels_last=images)
+        rows = None if part.row_tensor is None else part.row_tensor.to(device)
+        return cls(own, x, y, rows, loss, seed, channels_last=images)
+
+    @property
+    def device(self) -> torch.device:
+        """Where samples, model and steps are."""
+        return self.x.device
+
+    def numbers(self, values: NDArray[Any], kind: torch.dtype) -> Tensor:
+        """A round's shares or coefficients, where the samples are."""
+        return torch.from_numpy(values).to(self.device, kind)
 
     @cached_property
     def parameters(self) -> list[tuple[str, nn.Parameter]]:
@@ -95,7 +113,7 @@ class Problem:
         # A slice is a view: no copy of the features, which is most of a small model's round.
         if self.rows is None and _consecutive(samples):
             return slice(int(samples[0]), int(samples[-1]) + 1)
-        index = torch.from_numpy(np.require(samples, requirements=["C", "W"]))
+        index = torch.from_numpy(np.require(samples, requirements=["C", "W"])).to(self.device)
         return index if self.rows is None else self.rows[index]
 
     def take(self, rows: Slice) -> tuple[Tensor, Tensor]:
@@ -113,9 +131,11 @@ class Problem:
     @cached_property
     def draws(self) -> bool:
         """Does the model draw at random while it learns? Then each client's draws have a seed."""
+        # Tried on the CPU, whose generator is the one that can be watched.
+        model = self.model if self.device == CPU else own_copy(self.model).cpu()
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             before = torch.get_rng_state()
-            self.model(self.x[:1])
+            model(self.x[:1].cpu())
             return not torch.equal(before, torch.get_rng_state())
 
     def reseed(self, round: int, client: int, step: int) -> None:
@@ -147,6 +167,23 @@ def own_copy(model: nn.Module) -> nn.Module:
         return copy.deepcopy(model)
     except (RuntimeError, TypeError) as error:
         raise InputError(f"model: copy.deepcopy(model) fails ({error})") from error
+
+
+def known_device(given: object) -> torch.device:
+    """A device by its name, if this machine has it; None stands for the CPU.
+
+    >>> known_device(None), known_device("cpu")
+    (device(type='cpu'), device(type='cpu'))
+    """
+    try:
+        device = torch.device("cpu" if given is None else given)  # type: ignore[call-overload]
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
+        why = str(error).splitlines()[0]
+        raise InputError(
+            f"device: 'cpu', 'cuda' or what else this machine can compute on; got {given!r} ({why})"
+        ) from None
+    return device
 
 
 def precision_of(model: nn.Module) -> torch.dtype:

@@ -114,8 +114,8 @@ def _packed(run: Run) -> bytes:
     arrays: Arrays = {
         "round": np.array(run.state.round),
         "weight": np.array(run.state.weight),
-        "parameters": run.state.parameters.numpy(),
-        "average": run.state.average.numpy(),
+        "parameters": run.state.parameters.cpu().numpy(),
+        "average": run.state.average.cpu().numpy(),
         "offsets": holdings.offsets,
         "enter": holdings.enter,
         "leave": holdings.leave,

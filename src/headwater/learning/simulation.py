@@ -32,7 +32,7 @@ from headwater.learning.frames import FrameFederation
 from headwater.learning.losses import Loss, cross_entropy
 from headwater.learning.metrics import Metric, PerSample
 from headwater.learning.optimisers import Piece, Server, chain_of
-from headwater.learning.problem import Problem, gradients_on
+from headwater.learning.problem import CPU, Problem, gradients_on, known_device, own_copy
 from headwater.learning.projection import Projection
 from headwater.learning.run import Run
 from headwater.learning.settings import seed_number
@@ -67,6 +67,7 @@ def simulate(
     prequential: bool = False,
     engine: str | None = None,
     workers: int | None = None,
+    device: torch.device | str | None = None,
     checkpoint: Path | str | None = None,
     version: str | None = None,
     progress: bool | Callable[[Record], object] = False,
@@ -109,6 +110,8 @@ def simulate(
             (``run.prequential``); one forward pass per arriving sample.
         engine: "loop", "fused", "lockstep", "batched" or "sequential"; None: by the work at hand.
         workers: worker processes; None: by the work at hand; 0: none.
+        device: where to compute, such as "cuda"; None: the CPU. Samples and model are moved there
+            once; checkpoints and saved runs are the same from every device, up to rounding.
         checkpoint: a folder; a run that was stopped goes on from there and ends with the same bits.
             The folder is refused if anything that decides the result is not the same: settings,
             samples, tests, model, the code of loss and metrics, versions. With more ``rounds`` than
@@ -137,7 +140,8 @@ def simulate(
     _check_kinds(loss, version)
     watching = Callbacks([*_shown(progress), *callbacks])
     federation = _federation(clients, test)
-    problem = Problem.of(model, federation.train, loss, seed)
+    place = known_device(device)
+    problem = Problem.of(model, federation.train, loss, seed, place)
     problem = replace(problem, local=chain_of(local, "local"))
     optimiser = Server(chain_of(server, "server"), server_rate)
     assumptions.check(problem)
@@ -153,7 +157,9 @@ def simulate(
         holdings = replace(federation.holdings(length, seed), drawing=local_work)
         rates = schedule(learning_rate, length)
         rate = server_rate * sum(rates) / length
-        chosen = resolve(wanted, problem.model, federation, holdings, loss, seed, rate)
+        # What a strategy leaves open is measured where the clients' samples are.
+        probe = problem.model if place == CPU else own_copy(problem.model).cpu()
+        chosen = resolve(wanted, probe, federation, holdings, loss, seed, rate)
         ledger = Ledger.weigh(holdings, chosen)
         tests = Tests.of(federation.test, problem, metrics, test_every, length)
         return Course(
@@ -179,10 +185,12 @@ def simulate(
 
     # Of several ranks the first reads and writes, and tells the others where the run is.
     state, history = torchrun.from_first(begin)
+    state = state.on(place)
     runner = choose(problem, local_work.orders(course.ledger.round(1)), engine, workers)
     follower = Follower(course, history)
     # A model's own draws are seeded by the run; the caller's generator goes on where it was.
-    with closing(runner), torch.random.fork_rng(devices=[]):
+    others = [place] if place.type == "cuda" else []
+    with closing(runner), torch.random.fork_rng(devices=others):
         state, score = _follow(follower, runner, state, history, store, watching)
     # A finished run that was read from its folder has not been tested again.
     score = score or _score(course, state)

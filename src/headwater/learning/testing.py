@@ -73,7 +73,8 @@ class Tests:
     def check(self, problem: Problem) -> None:
         """Try the first test samples, and look at all test labels."""
         assert self.part is not None
-        few = Part(self.part.x[:_FEW], self.part.y[:_FEW], np.array([0, len(self.part.x[:_FEW])]))
+        x, y = (values[:_FEW].to(problem.device) for values in (self.part.x, self.part.y))
+        few = Part(x, y, np.array([0, len(x)]))
         trial = replace(problem, model=own_copy(problem.model).eval())
         with torch.no_grad():
             output = check_answers(trial, few.x, self.part.y, "the test labels' range")

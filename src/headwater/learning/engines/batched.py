@@ -50,7 +50,7 @@ class Batched:
             batches = group.step(self.problem, number, local.dtype)
             by_client = (part.unflatten(0, group.columns.shape) for part in batches)
             local -= learning_rate * self._gradients(local, *by_client)
-        return torch.from_numpy(group.shares).to(local.dtype) @ (local - parameters)
+        return self.problem.numbers(group.shares, local.dtype) @ (local - parameters)
 
     def close(self) -> None:
         """Nothing to let go."""

@@ -17,7 +17,7 @@ from headwater.learning.engines.ranks import Ranks, largest_part
 from headwater.learning.engines.sequential import Sequential
 from headwater.learning.engines.threads import OneThread, one_thread_is_enough
 from headwater.learning.engines.workers import Workers
-from headwater.learning.problem import Problem
+from headwater.learning.problem import CPU, Problem
 from headwater.ledger.orders import Orders
 from headwater.processes import can_fork, cores
 
@@ -57,6 +57,7 @@ def choose(
     """
     _check_kind(kind, problem, orders)
     _check_workers(workers)
+    _check_device(problem, workers)
     if torchrun.ranks() == 1:
         return _here(problem, orders, kind, workers)
     # All ranks look at the same part of the round and so come to the same choice.
@@ -94,7 +95,9 @@ def _processes(problem: Problem, orders: Orders, make: MakeEngine) -> int:
     enough = each >= _WORTH_SENDING and each * orders.samples.size >= _WORTH_A_PROCESS
     several = len(orders.clients) > 1
     mine = cores() // torchrun.ranks_here()
-    return mine if enough and several and can_fork() and mine > 1 and make is not Loop else 0
+    here = problem.device == CPU  # a device is shared by threads, not by forked processes
+    worth = enough and several and here and make is not Loop
+    return mine if worth and can_fork() and mine > 1 else 0
 
 
 def _can_fuse(problem: Problem, orders: Orders) -> bool:
@@ -124,6 +127,15 @@ def _can_batch(problem: Problem, orders: Orders) -> bool:
     except RuntimeError:
         return False
     return True
+
+
+def _check_device(problem: Problem, workers: int | None) -> None:
+    """Several processes work on the CPU only."""
+    if problem.device != CPU and (workers or torchrun.ranks() > 1):
+        raise InputError(
+            f"device: worker processes and torchrun are for the CPU; on {problem.device} leave out "
+            "workers, and start one process"
+        )
 
 
 def _check_kind(kind: str | None, problem: Problem, orders: Orders) -> None:

@@ -67,7 +67,7 @@ class _Union:
     @classmethod
     def of(cls, orders: Orders, problem: Problem, kind: torch.dtype) -> _Union:
         shares = np.repeat(orders.shares, np.diff(orders.offsets))
-        weights = torch.from_numpy(orders.coefficients[0] * shares).to(kind)
+        weights = problem.numbers(orders.coefficients[0] * shares, kind)
         return cls(orders, problem.where(orders.samples[0]), weights)
 
 

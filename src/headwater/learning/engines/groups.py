@@ -42,8 +42,8 @@ class Group:
         Padding has the coefficient 0.
         """
         x, y = problem.take(problem.where(self.orders.samples[number][self.columns].ravel()))
-        coefficients = torch.from_numpy(self.orders.coefficients[number][self.columns] * self.real)
-        return x, y, coefficients.ravel().to(kind)
+        coefficients = self.orders.coefficients[number][self.columns] * self.real
+        return x, y, problem.numbers(coefficients.ravel(), kind)
 
 
 def groups(orders: Orders, cost: Cost, room: int) -> Iterator[Group]:

@@ -67,7 +67,7 @@ class Lockstep:
         targets = self.problem.views(total)
         for group in groups(orders, lambda sizes: sizes, self._rows):
             self._take_steps(group, learning_rate)
-            shares = torch.from_numpy(group.shares * -learning_rate).to(total.dtype)
+            shares = self.problem.numbers(group.shares * -learning_rate, total.dtype)
             for prefix, layer in self._layers.items():
                 layer.add_moves(shares, targets[prefix + "weight"], targets.get(prefix + "bias"))
         return total

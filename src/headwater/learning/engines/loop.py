@@ -49,5 +49,6 @@ def gradient(
     x, y = problem.take(problem.where(samples))
     leaf = parameters.detach().requires_grad_()
     losses = problem.loss(functional_call(problem.model, problem.views(leaf), (x,)), y)
-    objective = (losses * torch.tensor(coefficients, dtype=losses.dtype)).sum()
+    weights = problem.numbers(np.array(coefficients), losses.dtype)
+    objective = (losses * weights).sum()
     return torch.autograd.grad(objective, leaf)[0]

@@ -38,7 +38,7 @@ class Sequential:
         """θ ← θ − η ∇ Σ_j coefficient_j · ℓ(θ; z_j), E times."""
         mine = slice(orders.offsets[k], orders.offsets[k + 1])
         scaled = np.multiply(orders.coefficients[:, mine], -learning_rate)
-        coefficients = torch.from_numpy(scaled).to(self._local.dtype)
+        coefficients = self.problem.numbers(scaled, self._local.dtype)
         for step in range(len(orders.samples)):
             self.problem.reseed(orders.number, int(orders.clients[k]), step)
             x, y = self.problem.take(self.problem.where(orders.samples[step, mine]))
@@ -49,13 +49,14 @@ class Sequential:
     ) -> None:
         """The same with a local optimiser, which needs the gradient by itself."""
         mine = slice(orders.offsets[k], orders.offsets[k + 1])
-        coefficients = torch.from_numpy(np.array(orders.coefficients[:, mine]))
+        held = np.array(orders.coefficients[:, mine])
+        coefficients = self.problem.numbers(held, self._local.dtype)
         memory = self.problem.local.start(anchor)
         for step in range(len(orders.samples)):
             self.problem.reseed(orders.number, int(orders.clients[k]), step)
             x, y = self.problem.take(self.problem.where(orders.samples[step, mine]))
             self._gradient.zero_()
-            aim.add_gradient(x, y, coefficients[step].to(self._local.dtype))
+            aim.add_gradient(x, y, coefficients[step])
             direction, memory = self.problem.local(
                 self._gradient, self._local, anchor, memory, step + 1
             )
