@@ -20,6 +20,8 @@ from headwater.files import replace
 from headwater.report.accuracy import draw_accuracy
 from headwater.report.table import Columns, best_line, terminal_table
 
+_WIDEST = 1000  # columns of a terminal, more than any table has
+
 
 def columns(measure: Measure, others: Sequence[str] = ()) -> Columns[Line]:
     """The table's columns; the first three are scores, by whatever the task is measured by.
@@ -75,20 +77,25 @@ def report(table: Table, folder: Path, as_json: bool) -> None:
         sys.stdout.write(text + "\n")
         return
     console = Console()
-    console.print(_fitting(table, lines, measure, console), soft_wrap=not console.is_terminal)
+    _print_table(table, lines, measure, console)
     page = f"A page to look at: headwater report {shlex.quote(str(folder))}"
     for note in (rate_note(table), f"Picture: {picture}   Folder: {folder}", page):
         console.print(note, soft_wrap=True, highlight=False)
 
 
-def _fitting(table: Table, lines: list[Line], measure: Measure, console: Console) -> RichTable:
+def _print_table(table: Table, lines: list[Line], measure: Measure, console: Console) -> None:
     """The table with all metrics; on a terminal that is too narrow with the leading one only."""
-    every, leading = (
-        terminal_table(title(table), columns(measure, others), lines, best_line(lines))
-        for others in (other_metrics(lines), [])
-    )
-    fits = console.measure(every).maximum <= console.width
-    return every if fits or not console.is_terminal else leading
+
+    def shown(others: Sequence[str]) -> RichTable:
+        return terminal_table(title(table), columns(measure, others), lines, best_line(lines))
+
+    every = shown(other_metrics(lines))
+    needed = Console(width=_WIDEST).measure(every).maximum
+    if needed > console.width and console.is_terminal:
+        every = shown([])
+    # A file or a pipe has no edge.
+    wide = console if console.is_terminal else Console(width=max(needed, console.width))
+    wide.print(every)
 
 
 def title(table: Table) -> str:
