@@ -12,7 +12,18 @@ import pytest
 
 import headwater
 
-HEAVY = ["torch", "matplotlib", "typer", "rich", "pydantic", "pooch", "cvxpy", "flwr"]
+HEAVY = [
+    "torch",
+    "torch._dynamo",
+    "sympy",
+    "matplotlib",
+    "typer",
+    "rich",
+    "pydantic",
+    "pooch",
+    "cvxpy",
+    "flwr",
+]
 CONTENT_FREE = ["errors", "randomness", "files", "ledger", "planner", "fleet"]  # rooms and modules
 CONTENT_FREE_NAMES = [
     "Once",
@@ -74,6 +85,17 @@ def test_the_ledger_is_built_without_torch():
     names = ", ".join(f"hw.{name}" for name in CONTENT_FREE_NAMES)
     work = "hw.Ledger.of([4], hw.Once(), hw.Keep(), hw.Optimal(ratio=0.1), 3).variability"
     assert loaded_after(f"import headwater as hw\n{names}\n{work}") == []
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_run_does_not_load_what_it_does_not_need(steps):
+    """PyTorch's compiler alone takes as long as PyTorch, and 60 MB that every worker has, too."""
+    work = f"""import headwater as hw, torch
+net = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.Flatten(), torch.nn.Linear(72, 2))
+x, y = torch.randn(8, 1, 8, 8), torch.arange(8) % 2
+hw.simulate(net, [hw.Client(x, y)], rounds=2, local_steps={steps}, test=(x, y))
+hw.simulate(torch.nn.Linear(2, 2), [hw.Client(x[:, 0, 0, :2], y)], rounds=2)"""
+    assert loaded_after(work) == ["torch"]
 
 
 def test_no_module_is_called_like_a_name_of_the_package():

@@ -52,6 +52,17 @@ def become_worker(parent: int) -> None:
     die_with_parent(parent)
 
 
+def give_back_memory() -> None:
+    """Let the system have the memory that was freed here; where it cannot be told, nothing happens.
+
+    The C library keeps what was freed for the next time. After a few vectors as long as a model
+    that is many times the model.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it
+    if trim is not None:
+        trim(0)
+
+
 def how_it_ended(code: int | None) -> str:
     """What a process's exit code says, in words.
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from small_models import KINDS, Kind
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 import headwater as hw
 from headwater.learning.engines import (
@@ -158,6 +159,15 @@ def test_operations_of_a_pass_are_counted():
     """A linear layer n → m costs 2·n·m forward, and twice that backward."""
     problem = Kind(lambda: nn.Linear(5, 4, bias=False)).problem()
     assert operations(problem) == 3 * 2 * 5 * 4
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_operations_are_those_of_pytorchs_own_counter(name):
+    problem = KINDS[name].problem()
+    counter = FlopCounterMode(display=False)
+    with counter, torch.no_grad():
+        problem.model(problem.x[:1])
+    assert operations(problem) == 3 * max(counter.get_total_flops(), 2 * problem.size)
 
 
 def huge():

@@ -3,6 +3,7 @@ so."""
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -15,6 +16,7 @@ import pytest
 import torch
 from process_table import PATIENCE, alive, gone, needs_proc
 from small_models import KINDS
+from torch.nn import Parameter
 
 import headwater as hw
 from headwater.learning.engines import Loop, Sequential, Workers
@@ -45,6 +47,24 @@ def outcome_of(call):
     thread.join(PATIENCE)
     assert answers, "hangs"
     return answers[0]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_parent_holds_few_vectors_as_long_as_the_model(count):
+    """The caller's model, where the run began, θ and θ̄; and shared with the workers, θ and sums."""
+    model = torch.nn.Linear(300, 300)
+    x, y = torch.randn(40, 300), torch.arange(40)
+    clients = [hw.Client(x[k : k + 10], y[k : k + 10]) for k in range(0, 40, 10)]
+    found = []
+
+    def look(_):
+        gc.collect()
+        tensors = [thing for thing in gc.get_objects() if type(thing) in (torch.Tensor, Parameter)]
+        storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
+        found.append(sum(size >= 4 * 300 * 300 for size in storages.values()))
+
+    hw.simulate(model, clients, rounds=3, workers=count, progress=look)
+    assert max(found) <= 4 + 1 + count
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7])

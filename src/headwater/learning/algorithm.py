@@ -51,7 +51,7 @@ class State:
     @classmethod
     def start(cls, parameters: Tensor) -> State:
         """Before the first round."""
-        return cls(0, parameters, parameters.clone(), 0.0)
+        return cls(0, parameters, parameters, 0.0)
 
     def on(self, device: torch.device) -> State:
         """The same on a device."""
@@ -175,7 +175,8 @@ def step(
     if server is not None and not server.plain:
         move, memory = server(move, state.parameters, memory, orders.number)
         length = float(move.norm())
-    parameters = state.parameters + move
+    # The move is nobody else's, so that θ(t+1) can take its place: models may be large.
+    parameters = move.add_(state.parameters)
     if projection is not None:
         parameters = _projected(parameters, projection)
     return State(orders.number, parameters, average, weight, memory), length

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from headwater.errors import InputError
-from headwater.learning.arrays import of_precision
+from headwater.learning.arrays import joined, of_precision
 from headwater.learning.federation import Part
 from headwater.learning.losses import Loss, cross_entropy
 from headwater.learning.optimisers import PLAIN, Chain
@@ -89,8 +89,12 @@ class Problem:
         return sum(p.numel() for _, p in self.parameters)
 
     def initial(self) -> Tensor:
-        """The model's own parameters as one flat vector."""
-        return torch.cat([p.detach().reshape(-1) for _, p in self.parameters])
+        """The model's own parameters as one flat vector, not to be written to.
+
+        It is no copy if they lie one after the other, as those of a
+        :class:`~headwater.learning.engines.flat.FlatModel` do.
+        """
+        return joined([p.detach().reshape(-1) for _, p in self.parameters])
 
     def views(self, vector: Tensor) -> dict[str, Tensor]:
         """The flat vector as named parameters, without a copy."""

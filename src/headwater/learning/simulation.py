@@ -24,6 +24,7 @@ from headwater.learning.callbacks.callback import Moment, Told
 from headwater.learning.checkpoint import Checkpoint, read
 from headwater.learning.course import Course, check_same
 from headwater.learning.engines import Engine, choose
+from headwater.learning.engines.flat import FlatModel
 from headwater.learning.estimation import resolve
 from headwater.learning.evaluation import Score
 from headwater.learning.federation import Client, Federation
@@ -145,6 +146,8 @@ def simulate(
     problem = replace(problem, local=chain_of(local, "local"))
     optimiser = Server(chain_of(server, "server"), server_rate)
     assumptions.check(problem)
+    # The start of the run and the model that it came from are then the same memory.
+    problem = replace(problem, model=FlatModel(problem).model)
     local_work = LocalWork(local_steps, batch_size, participation, seed)
 
     wanted = Uniform() if strategy is None else strategy

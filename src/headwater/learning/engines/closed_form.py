@@ -25,7 +25,7 @@ class ClosedForm:
     """
 
     def __init__(self, problem: Problem, prefix: str) -> None:
-        self.vector = problem.initial()
+        self.vector = problem.initial().clone()
         self._problem = problem
         self._weight_name = f"{prefix}weight"
         self._bias_name = f"{prefix}bias"

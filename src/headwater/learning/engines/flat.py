@@ -26,7 +26,7 @@ class FlatModel:
     """
 
     def __init__(self, problem: Problem) -> None:
-        self.vector: Tensor = problem.initial()
+        self.vector: Tensor = problem.initial().clone()
         # .data: redirected layers write to the vector during a backward pass. That is right, they
         # have taken what they need from it before, but autograd would not know and complain.
         views = problem.views(self.vector)

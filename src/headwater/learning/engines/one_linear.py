@@ -9,13 +9,11 @@ not, however far the bounds.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from headwater.learning.engines.operations import Operations
 from headwater.learning.problem import Problem
 
 _PRODUCTS = {"aten::addmm", "aten::mm"}
@@ -71,7 +69,7 @@ def _all_of(problem: Problem, layer: nn.Linear) -> bool:
 
 def _behaves_like(layer: nn.Linear, model: nn.Module, x: Tensor) -> bool:
     """Does the model do nothing to these samples but what the layer does?"""
-    with torch.no_grad(), torch.random.fork_rng(devices=[]), _Operations() as seen:
+    with torch.no_grad(), torch.random.fork_rng(devices=[]), Operations() as seen:
         output = model(x)
     products = [name for name in seen.names if name in _PRODUCTS]
     if len(products) != 1 or not set(seen.names) <= _PRODUCTS | _RESHAPES:
@@ -81,17 +79,3 @@ def _behaves_like(layer: nn.Linear, model: nn.Module, x: Tensor) -> bool:
     # One logit may come as a column or as a row; anything else keeps its place.
     shapes = [wanted.shape, wanted.shape[:1]] if layer.out_features == 1 else [wanted.shape]
     return output.shape in shapes and torch.allclose(output.reshape(wanted.shape), wanted)
-
-
-class _Operations(TorchDispatchMode):
-    """Notes the operations that run on tensors."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.names: list[str] = []
-
-    def __torch_dispatch__(
-        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        self.names.append(function.name().split(".")[0])
-        return function(*args, **(kwargs or {}))

@@ -9,6 +9,7 @@ on nothing but the round's orders, and partial sums are added in order: same bit
 from __future__ import annotations
 
 import contextlib
+import gc
 import mmap
 import multiprocessing
 import os
@@ -23,7 +24,7 @@ from headwater.learning.engines.engine import Engine
 from headwater.learning.engines.parts import balanced
 from headwater.learning.problem import Problem
 from headwater.ledger.orders import Orders
-from headwater.processes import become_worker, how_it_ended
+from headwater.processes import become_worker, give_back_memory, how_it_ended
 
 MakeEngine = Callable[[Problem], Engine]
 Task = tuple[Orders, float]
@@ -35,11 +36,16 @@ class Workers:
 
     def __init__(self, problem: Problem, inside: MakeEngine, count: int) -> None:
         self.problem = problem
-        self._parameters = _shared(problem.initial())
-        self._sums = [_shared(problem.initial()) for _ in range(count)]
+        start = problem.initial()
+        self._parameters = _shared(start)
+        self._sums = [_shared(start) for _ in range(count)]
         self._pipes: list[Connection] = []
         self._processes: list[multiprocessing.process.BaseProcess] = []
         self._at_work = False
+        # Pages stay shared until somebody writes to them: freed memory would be written to again,
+        # and a look for garbage writes to every object that it looks at.
+        give_back_memory()
+        gc.freeze()
         for total in self._sums:
             self._start(inside, total)
 
@@ -65,6 +71,7 @@ class Workers:
         self._at_work = True
         for k in busy:
             self._send(k, (orders.part(edges[k], edges[k + 1]), learning_rate))
+        give_back_memory()  # while the workers work
         for k in busy:
             self._receive(k)
         self._at_work = False
@@ -84,6 +91,7 @@ class Workers:
             self._pipes[k].close()
         for process in self._processes:
             process.join()
+        gc.unfreeze()
 
     def _serve(self, inside: MakeEngine, pipe: Connection, total: Tensor, parent: int) -> None:
         """The life of a worker: a part of a round in, its sum out, until it is told to end."""
