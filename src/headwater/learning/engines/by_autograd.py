@@ -47,7 +47,7 @@ class ByAutograd:
         self._products.targets = targets
         losses = self._problem.loss(self._flat.model(x), y)
         # As one number: given a vector, PyTorch would load its algebra of shapes to check it.
-        (losses @ coefficients.to(losses.dtype)).backward()  # type: ignore[no-untyped-call]
+        (losses @ coefficients.to(losses.dtype)).backward()
         gradients = {name: p.grad for name, p in self._formed.items() if p.grad is not None}
         if gradients:
             torch._foreach_add_([targets[name] for name in gradients], list(gradients.values()))

@@ -80,7 +80,7 @@ class Lockstep:
         for number in range(steps):
             x, y, coefficients = group.step(self.problem, number, self._flat.vector.dtype)
             losses = self.problem.loss(self._flat.model(x), y)
-            (losses @ coefficients.to(losses.dtype)).backward()  # type: ignore[no-untyped-call]
+            (losses @ coefficients.to(losses.dtype)).backward()
 
     def close(self) -> None:
         """Nothing to let go."""
