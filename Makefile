@@ -26,8 +26,9 @@ lint: $(READY)
 docs: $(READY)            ## the documents as one site in site/, to be read without internet
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
-bench: $(READY)           ## speed as ratios in one run: the planner (minutes), then the learner (an hour with all peers)
+bench: $(READY)           ## speed as ratios in one run: the planner, growth, then the learner (an hour with all peers)
 	$(BIN)/python -m benchmarks.studies.planner
+	$(BIN)/python -m benchmarks.studies.growth --turn 0.4
 	$(BIN)/python -m benchmarks
 
 $(READY): pyproject.toml constraints.txt

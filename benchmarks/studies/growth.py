@@ -1,6 +1,6 @@
 """``python -m benchmarks.studies.growth``: how the cost of a round grows.
 
-With clients, with model size and with memory capacity.
+With clients, with model size, with memory capacity and with the length of the stream.
 
 Straight lines on log paper: slope 1 is cost in proportion, slope 0 is cost that does not change.
 """
@@ -65,6 +65,16 @@ def slope(points: list[Measured], of: str) -> float:
     return math.log(getattr(last, of) / getattr(before, of)) / math.log(last.x / before.x)
 
 
+def overall(points: list[Measured]) -> float:
+    """Slope of the straight line through the seconds of all points, on log paper.
+
+    >>> round(overall([Measured(10, 2.0, 7), Measured(100, 4.0, 7), Measured(1000, 8.0, 7)]), 4)
+    0.301
+    """
+    x = [math.log(p.x) for p in points]
+    return statistics.linear_regression(x, [math.log(p.seconds) for p in points]).slope
+
+
 def markdown(found: dict[str, list[Measured]], curves: list[Curve], where: machine.Machine) -> str:
     """A table a curve."""
     parts = []
@@ -85,7 +95,8 @@ def markdown(found: dict[str, list[Measured]], curves: list[Curve], where: machi
             ]
             parts.append("| " + " | ".join(cells) + " |")
         ends = ", ".join(f"{of} {slope(points, of):.2f}" for of in ("seconds", "memory"))
-        parts += ["", f"Slope between the last two points: {ends}.", ""]
+        whole = f"over all points, seconds {overall(points):.2f}"
+        parts += ["", f"Slope between the last two points: {ends}; {whole}.", ""]
     return "\n".join([*parts, f"Measured by {where.words()}.", ""])
 
 
@@ -123,6 +134,7 @@ def draw(found: dict[str, list[Measured]], curves: list[Curve], path: Path) -> N
 def main(words: list[str]) -> None:
     """Measure all curves, write the tables, the picture and the numbers."""
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
+    parser.add_argument("--only", default="", help="curves with this word, such as 'rounds of'")
     parser.add_argument("--largest", type=int, default=10**9, help="leave out points beyond this")
     parser.add_argument(
         "--turn", type=float, default=1.0, help="seconds of rounds to time at each point"
@@ -131,7 +143,10 @@ def main(words: list[str]) -> None:
         "--out", type=Path, default=Path("runs/growth"), help="folder of growth.json, .md, .png"
     )
     options = parser.parse_args(words)
-    curves = [shortened(curve, options.largest) for curve in CURVES]
+    wanted = [curve for curve in CURVES if options.only in key(curve)]
+    if not wanted:
+        parser.error(f"--only: none of {', '.join(map(key, CURVES))} has {options.only!r} in it")
+    curves = [shortened(curve, options.largest) for curve in wanted]
     found: dict[str, list[Measured]] = {}
     where = machine.describe(" ".join([COMMAND, *words]))
     with tempfile.TemporaryDirectory(prefix="headwater-growth-") as folder:

@@ -1,4 +1,4 @@
-"""Where the curves of growth are measured: against clients, model size and memory capacity."""
+"""Where growth is measured: against clients, model size, memory and the length of the stream."""
 
 from dataclasses import dataclass
 
@@ -16,6 +16,7 @@ class Point:
         batch: of a local step; None: the whole memory. steps: local steps, E.
         arriving: new samples a round into a memory of ``capacity``; 0: all are there from the
             beginning.
+        length: rounds of a stream.
     """
 
     clients: int
@@ -25,11 +26,12 @@ class Point:
     steps: int = 1
     arriving: int = 0
     capacity: int = 0
+    length: int = ROUNDS
 
     @property
     def rounds(self) -> int:
         """How long it can be run."""
-        return ROUNDS if self.arriving else 10_000
+        return self.length if self.arriving else 10_000
 
     @property
     def parameters(self) -> int:
@@ -52,6 +54,11 @@ def streaming(capacity: int, batch: int | None) -> Point:
     return Point(100, arriving * ROUNDS, batch=batch, arriving=arriving, capacity=capacity)
 
 
+def lasting(rounds: int, batch: int | None) -> Point:
+    """Five clients with small memories and a stream of so many rounds."""
+    return Point(5, 4 * rounds, batch=batch, arriving=4, capacity=16, length=rounds)
+
+
 def sized(hidden: int, steps: int) -> Point:
     """20 clients, 32 samples each, a network of so many hidden units."""
     return Point(20, 32, hidden=hidden, batch=32, steps=steps)
@@ -59,6 +66,7 @@ def sized(hidden: int, steps: int) -> Point:
 
 HIDDEN = (4, 16, 64, 256, 1_024, 4_096, 16_384)
 CAPACITIES = (1, 10, 100, 1_000, 10_000)
+LENGTHS = (1_000, 10_000, 100_000, 1_000_000)
 
 CURVES = (
     Curve("whole memory of 4, E = 1", "clients", {m: Point(m, 4) for m in DECADES}),
@@ -75,4 +83,6 @@ CURVES = (
     Curve(
         "batches of 32", "samples in memory, 100 clients", {c: streaming(c, 32) for c in CAPACITIES}
     ),
+    Curve("whole memory", "rounds of the stream", {t: lasting(t, None) for t in LENGTHS}),
+    Curve("batches of 8", "rounds of the stream", {t: lasting(t, 8) for t in LENGTHS}),
 )

@@ -20,8 +20,8 @@ from headwater.learning.engines.engine import Engine
 from headwater.learning.optimisers import Memory, Server
 from headwater.learning.projection import Projection
 from headwater.learning.settings import number
-from headwater.ledger.ledger import Ledger
 from headwater.ledger.orders import LocalWork, Orders
+from headwater.ledger.rounds import Rounds
 
 Rate = float | Callable[[int], float]
 
@@ -132,7 +132,7 @@ class Record:
 
 def learn(
     state: State,
-    ledger: Ledger,
+    ledger: Rounds,
     local_work: LocalWork,
     engine: Engine,
     rates: Sequence[float],

@@ -13,6 +13,9 @@ from headwater.errors import InputError
 
 Values = ArrayLike | Tensor
 
+_PIECE = 1 << 16
+"""Samples that are looked at together."""
+
 
 def features(values: Values, name: str = "x") -> Tensor:
     """Features of one row per sample: floats keep their precision, whole numbers their kind.
@@ -109,7 +112,9 @@ def _known_to_torch(array: NDArray[np.generic]) -> NDArray[np.generic]:
 
 
 def _check_finite(values: Tensor, name: str) -> None:
-    if torch.isfinite(values).all():
+    # A piece at a time: values may lie in a file that is larger than the memory.
+    pieces = values.split(_PIECE) if values.ndim else (values,)
+    if all(torch.isfinite(piece).all() for piece in pieces):
         return
     rows = values.reshape(len(values), -1) if values.ndim else values.reshape(1, 1)
     bad = int(torch.nonzero(~torch.isfinite(rows).all(1))[0].item())

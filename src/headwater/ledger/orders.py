@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from headwater.ledger.drawing import Drawing, inclusion
 from headwater.ledger.holdings import Counts
-from headwater.ledger.ledger import Ledger
-from headwater.ledger.rounds import Round
+from headwater.ledger.rounds import Round, Rounds
 from headwater.randomness import Floats, Purpose, below, uniform
 
 
@@ -69,7 +68,7 @@ class Orders:
 class LocalWork(Drawing):
     """How rounds become work; its settings are those of :class:`Drawing`."""
 
-    def follow(self, ledger: Ledger, first: int = 1) -> Iterator[Orders]:
+    def follow(self, ledger: Rounds, first: int = 1) -> Iterator[Orders]:
         """The work of each round from ``first`` on; equal rounds share their arrays."""
         before: Round | None = None
         orders: Orders | None = None

@@ -1,8 +1,10 @@
-"""One round of a ledger: who counts how much, with which samples."""
+"""One round of a run: who counts how much, with which samples."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -50,3 +52,16 @@ class Round:
         totals = np.add.reduceat(weights, offsets[:-1])
         within = weights / np.repeat(totals, counts)
         return cls(number, clients, totals / totals.sum(), offsets, samples, within)
+
+
+class Rounds(Protocol):
+    """What a learner follows: a ledger, or a flow of which no more is known than the next round."""
+
+    def rounds(self, first: int = 1) -> Iterator[Round]:
+        """The rounds from ``first`` to the last; equal ones in a row share their arrays."""
+        ...
+
+    @property
+    def round_shares(self) -> Floats:
+        """q(t), one number per round; they sum to one."""
+        ...

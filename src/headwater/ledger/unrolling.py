@@ -48,13 +48,11 @@ def unroll(
         >>> h.collected, h.historical
         (array([2, 3]), array([ True, False]))
     """
-    sizes = _check_counts(counts)
-    _check_run(rounds, seed)
+    sizes = check_settings(counts, rounds, seed)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     enter = np.empty(offsets[-1], np.int32)
     leave = np.empty(offsets[-1], np.int32)
-    for process, rule, members in _groups(arrivals, memory, len(sizes)):
-        _check_capacity(process, rule, members, sizes)
+    for process, rule, members in kinds_of_clients(arrivals, memory, sizes):
         samples = Samples.of(members, sizes[members], seed)
         where = _sample_numbers(offsets, members, samples)
         enter[where], leave[where] = _intervals(process, rule, samples, rounds)
@@ -91,10 +89,19 @@ def _next_in_slot(samples: Samples, slots: Slots, enter: Rounds, end: Rounds) ->
     return leave
 
 
+def kinds_of_clients(
+    arrivals: Arrivals | Sequence[Arrivals], memory: Memory | Sequence[Memory], sizes: Counts
+) -> list[tuple[Arrivals, Memory, Counts]]:
+    """Clients with equal rules are handled together: cost is by kind of client, not by client."""
+    kinds = _groups(arrivals, memory, len(sizes))
+    for process, rule, members in kinds:
+        _check_capacity(process, rule, members, sizes)
+    return kinds
+
+
 def _groups(
     arrivals: Arrivals | Sequence[Arrivals], memory: Memory | Sequence[Memory], clients: int
 ) -> list[tuple[Arrivals, Memory, Counts]]:
-    """Clients with equal rules are handled together: cost is by kind of client, not by client."""
     everyone = np.arange(clients)
     if isinstance(arrivals, Arrivals) and isinstance(memory, Memory):
         return [(arrivals, memory, everyone)]
@@ -182,6 +189,13 @@ def _slots(rule: Memory, capacity: int, samples: Samples) -> Slots:
 
 
 # ------------------------------------------------------------------ settings
+
+
+def check_settings(counts: Sequence[int] | Counts, rounds: int, seed: int) -> Counts:
+    """The numbers of samples as an array, if a run can be had with these settings."""
+    sizes = _check_counts(counts)
+    _check_run(rounds, seed)
+    return sizes
 
 
 def _check_counts(counts: Sequence[int] | Counts) -> Counts:
