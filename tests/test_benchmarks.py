@@ -31,7 +31,7 @@ from benchmarks.harness.measure import measure, prepare  # noqa: E402
 from benchmarks.harness.networks import NETWORKS  # noqa: E402
 from benchmarks.harness.runner import Failure, Runner  # noqa: E402
 from benchmarks.harness.workloads import WORKLOADS, Role, Streams, Workload  # noqa: E402
-from benchmarks.studies import growth, growth_points  # noqa: E402
+from benchmarks.studies import growth, growth_points, long_stream, memory  # noqa: E402
 
 TINY = Workload(
     "tiny", "tiny", "logistic", clients=3, samples=8, batch=4, steps=2, learning_rate=0.5
@@ -327,6 +327,25 @@ def test_growth_points_differ_in_one_number_and_are_written(tmp_path: Path) -> N
     growth.write(measured, curves, machine.describe("test"), tmp_path)
     assert "seconds 1.00, memory 0.00" in (tmp_path / "growth.md").read_text()
     assert (tmp_path / "growth.png").stat().st_size > 10_000
+
+
+def test_a_long_stream_is_walked_to_its_end(tmp_path: Path) -> None:
+    samples = 40 * long_stream.CLIENTS * long_stream.ARRIVING
+    part = long_stream.write(tmp_path, samples)
+    assert len(part.x) == len(part.y) == samples
+    stretches = long_stream.walk(part, 40)
+    assert [stretch.last for stretch in stretches] == list(range(4, 41, 4))
+    assert abs(stretches[-1].own - stretches[0].own) < 2**20
+
+
+def test_the_least_memory_and_start_up_are_those_of_a_bare_process(tmp_path: Path) -> None:
+    workload = WORKLOADS[0].quick()
+    measure.prepare(workload, tmp_path)
+    alone, seconds = memory.bare(tmp_path)
+    assert 2**26 < alone < 2**30
+    assert seconds > 0
+    row = memory.Found(3 * 2**20, 2 * 2**20, 1.3, 1.0).row("this")
+    assert row == "| this | 3 MB | 2 MB | 1.50× | 1.3 s | 1.0 s | 1.30× |"
 
 
 def test_a_point_of_growth_is_measured(tmp_path: Path) -> None:
