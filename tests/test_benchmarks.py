@@ -31,7 +31,7 @@ from benchmarks.harness.measure import measure, prepare  # noqa: E402
 from benchmarks.harness.networks import NETWORKS  # noqa: E402
 from benchmarks.harness.runner import Failure, Runner  # noqa: E402
 from benchmarks.harness.workloads import WORKLOADS, Role, Streams, Workload  # noqa: E402
-from benchmarks.studies import growth, growth_points, long_stream, memory  # noqa: E402
+from benchmarks.studies import footprint, growth, growth_points, long_stream  # noqa: E402
 
 TINY = Workload(
     "tiny", "tiny", "logistic", clients=3, samples=8, batch=4, steps=2, learning_rate=0.5
@@ -341,10 +341,10 @@ def test_a_long_stream_is_walked_to_its_end(tmp_path: Path) -> None:
 def test_the_least_memory_and_start_up_are_those_of_a_bare_process(tmp_path: Path) -> None:
     workload = WORKLOADS[0].quick()
     measure.prepare(workload, tmp_path)
-    alone, seconds = memory.bare(tmp_path)
+    alone, seconds = footprint.bare(tmp_path)
     assert 2**26 < alone < 2**30
     assert seconds > 0
-    row = memory.Found(3 * 2**20, 2 * 2**20, 1.3, 1.0).row("this")
+    row = footprint.Found(3 * 2**20, 2 * 2**20, 1.3, 1.0).row("this")
     assert row == "| this | 3 MB | 2 MB | 1.50× | 1.3 s | 1.0 s | 1.30× |"
 
 

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.studies.memory``: memory and start-up against the least one could expect.
+"""``python -m benchmarks.studies.footprint``: memory and start-up against the least possible.
 
 The least memory of a process tree: PyTorch once, the data one and a half times, and the model once
 for each worker, for the caller, for θ and for θ̄. The least start-up: importing PyTorch and loading
@@ -23,7 +23,7 @@ from benchmarks.harness.table import number
 from benchmarks.harness.workloads import WORKLOADS, Workload
 from headwater.processes import cores
 
-COMMAND = "python -m benchmarks.studies.memory"
+COMMAND = "python -m benchmarks.studies.footprint"
 MB = 2**20
 DATA = 1.5  # copies of the data, and
 MODELS = 3  # of the model besides the workers', that are allowed
@@ -69,7 +69,7 @@ def bare(folder: Path) -> tuple[int, float]:
 def compare(workload: Workload, turns: int) -> Found:
     """Headwater and the bare process in turns; the quickest start of each."""
     memory, startups, alone, loaded = 0, [], 0, []
-    with tempfile.TemporaryDirectory(prefix="headwater-memory-") as name:
+    with tempfile.TemporaryDirectory(prefix="headwater-footprint-") as name:
         folder = Path(name)
         measure.prepare(workload, folder)
         job = jobs.read(folder)
