@@ -340,7 +340,7 @@ def test_a_long_stream_is_walked_to_its_end(tmp_path: Path) -> None:
 
 def test_the_least_memory_and_start_up_are_those_of_a_bare_process(tmp_path: Path) -> None:
     workload = WORKLOADS[0].quick()
-    measure.prepare(workload, tmp_path)
+    prepare(workload, tmp_path)
     alone, seconds = footprint.bare(tmp_path)
     assert 2**26 < alone < 2**30
     assert seconds > 0
