@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import numpy as np
 import pytest
@@ -64,6 +65,61 @@ def test_a_client_that_does_not_answer_is_asked_less_and_less_often(fleet):
     StreamFedAvg(**settings).start(fleet, initial(), 1)
     asked = [message for message in fleet.sent if of_round(1, 99)(message)]
     assert 3 <= len(asked) <= 4  # at 0, 0.1, 0.3, 0.7 s; every 0.1 s it would be 15
+
+
+def greetings(fleet, node):
+    return [
+        message
+        for message in fleet.sent
+        if message.metadata.message_type == messages.DESCRIBE
+        and message.metadata.dst_node_id == node
+    ]
+
+
+def test_a_node_that_does_not_say_who_it_is_is_asked_less_and_less_often(fleet):
+    fleet.lose = lambda message: message in greetings(fleet, 99)
+    with pytest.raises(QuorumError):
+        StreamFedAvg(min_clients=3, ask_again=0.1, patience=1.5).start(fleet, initial(), 1)
+    assert 3 <= len(greetings(fleet, 99)) <= 5  # at 0, 0.1, 0.3, 0.7, 1.5 s
+
+
+def test_who_replays_by_rounds_is_not_asked_again_before_its_first(fleet):
+    slow = fleet.answer
+
+    def later(message):
+        time.sleep(0.15)
+        return slow(message)
+
+    fleet.answer = later
+    StreamFedAvg(min_clients=3, ask_again=0.1).start(fleet, initial(), 3)
+    assert [len(greetings(fleet, node)) for node in fleet.nodes] == [1, 1, 1]
+
+
+def test_a_node_that_says_who_it_is_rounds_later_is_met(fleet, tmp_path):
+    """Its greeting is not forgotten with the round, nor sent a second time."""
+    held, pull = [], fleet.pull_messages
+
+    def late(numbers):
+        """What node 98 says first is held back until round 3."""
+        found = [reply for reply in pull(numbers) if not _first_words(reply, held)]
+        if held and any(m.metadata.group_id == "3" for m in fleet.sent):
+            found.append(held.pop())
+        return found
+
+    fleet.pull_messages = late
+    for toy in fleet.toys:
+        toy.declared, toy.arrived = None, 5
+    strategy = StreamFedAvg(min_clients=2, ask_again=60.0, checkpoint=tmp_path / "run")
+    strategy.start(fleet, initial(), 5)
+    assert [len(entry.client) for entry in entries(tmp_path / "run")] == [2, 2, 2, 3, 3]
+    assert len(greetings(fleet, 98)) == 1
+
+
+def _first_words(reply, held):
+    first = "node2" in str(reply.content.config_records.get("config")) and not held
+    if first:
+        held.append(reply)
+    return first
 
 
 def test_the_share_of_an_absent_client_is_given_to_nobody(fleet, tmp_path):

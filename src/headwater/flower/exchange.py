@@ -8,7 +8,7 @@ server's memory does not grow with the number of clients.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 from flwr.app import Message, RecordDict
@@ -32,7 +32,7 @@ class Exchange(Generic[Tag]):
         self._grid = grid
         self._ttl = ttl
         self._together = max(1, _BYTES // max(1, reply_bytes))
-        self._open: dict[str, Tag] = {}
+        self._open: dict[str, tuple[Tag, float]] = {}  # and when Flower will have dropped it
 
     def post(self, tag: Tag, node: int, kind: str, content: RecordDict, group: str = "") -> None:
         """Send a message; its answer will come back with the tag."""
@@ -41,26 +41,28 @@ class Exchange(Generic[Tag]):
         )
         for number in self._grid.push_messages([message]):
             if number is not None:  # Flower's way to say that a message could not be sent
-                self._open[number] = tag
+                self._open[number] = tag, time.monotonic() + self._ttl
 
     def answers(self) -> Iterator[tuple[Tag, Message]]:
         """The answers that are there now; each is emptied when the next is asked for."""
+        now = time.monotonic()
+        self._open = {number: kept for number, kept in self._open.items() if kept[1] > now}
         numbers = list(self._open)
         for start in range(0, len(numbers), self._together):
             for reply in self._grid.pull_messages(numbers[start : start + self._together]):
                 # An error may come from the SuperLink in a node's name: only the number tells whose
-                tag = self._open.pop(reply.metadata.reply_to_message_id, None)
-                if tag is not None:
-                    yield tag, reply
+                sent = self._open.pop(reply.metadata.reply_to_message_id, None)
+                if sent is not None:
+                    yield sent[0], reply
                 if reply.has_content():
                     # Flower's records refer to each other in circles: without this an update stays
                     # in memory until Python looks for such circles, which may be a hundred later.
                     for record in reply.content.values():
                         record.clear()
 
-    def forget(self) -> None:
-        """Whatever is answered from now on is too late."""
-        self._open.clear()
+    def forget(self, gone: Callable[[Tag], bool]) -> None:
+        """Whatever is answered from now on is too late, where a letter's tag says so."""
+        self._open = {number: kept for number, kept in self._open.items() if not gone(kept[0])}
 
     @staticmethod
     def pause() -> None:

@@ -9,12 +9,11 @@ from collections.abc import Callable
 from flwr.app import RecordDict
 
 from headwater.flower import messages
+from headwater.flower.back_off import BackOff
 from headwater.flower.patience import Patience
 from headwater.flower.presence import Presence
 from headwater.flower.settings import Settings
 from headwater.flower.tally import Tally, Verdict
-
-_DOUBLINGS = 6  # how often the time until a client is asked again is doubled
 
 
 class Gathering:
@@ -32,8 +31,7 @@ class Gathering:
     ) -> None:
         self._presence, self._settings = presence, settings
         self._patience, self._stop = patience, stop
-        self._due: dict[int, float] = {}  # when a client is asked, or asked again
-        self._times: dict[int, int] = {}  # how often it was asked in this round
+        self._asking: dict[int, BackOff] = {}
 
     def fill(self, tally: Tally, request: Callable[[int], RecordDict], began: float) -> None:
         """Until all have answered, or the deadline has passed and the quorum is there.
@@ -43,7 +41,7 @@ class Gathering:
             request: what a client is asked, by its place in the round.
             began: when the round began.
         """
-        self._due, self._times = {}, {}
+        self._asking.clear()
         while tally.waiting and not self._stop.is_set():
             self._ask(tally, request)
             self._take(tally)
@@ -57,21 +55,17 @@ class Gathering:
 
     def _ask(self, tally: Tally, request: Callable[[int], RecordDict]) -> None:
         """Ask whoever was not asked yet, or long ago; who is not connected is waited for."""
-        now = time.monotonic()
-        due = [m for m in sorted(tally.waiting) if self._due.get(m, now) <= now]
-        connected = self._presence.nodes if due else set()
-        for m in due:
-            if self._presence.roster[m].node in connected:
-                # A SuperNode works on one message after the other and none can be called back. A
-                # slow one that is asked faster than it answers would never be through with them.
-                times = self._times.get(m, 0)
-                self._due[m] = now + self._settings.ask_again * 2 ** min(times, _DOUBLINGS)
-                self._times[m] = times + 1
+        connected = self._presence.nodes
+        for m in sorted(tally.waiting):
+            if self._presence.roster[m].node in connected and self._times_of(m).due():
                 content = request(tally.place[m])
                 self._presence.post(messages.TRAIN, m, content, tally.plan.number)
+
+    def _times_of(self, m: int) -> BackOff:
+        return self._asking.setdefault(m, BackOff(self._settings.ask_again))
 
     def _take(self, tally: Tally) -> None:
         for tag, reply in self._presence.answers():
             if tag.kind == messages.TRAIN and tally.take(tag.number, reply) is Verdict.AGAIN:
                 # Not at once: what just died needs a moment to come back.
-                self._due[tag.number] = time.monotonic() + 1.0
+                self._times_of(tag.number).soon(1.0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ from flwr.serverapp import Grid
 
 from headwater.errors import InputError
 from headwater.flower import messages
+from headwater.flower.back_off import BackOff
 from headwater.flower.exchange import Exchange
 from headwater.flower.roster import Roster
 
@@ -51,7 +51,7 @@ class Presence:
         self.round = 0  # that is under way: whoever joins now is asked from the next one on
         self._grid, self._parameters, self._ask_again = grid, parameters, ask_again
         self._exchange: Exchange[Tag] = Exchange(grid, ttl, reply_bytes)
-        self._greeted: dict[int, float] = {}  # nodes that were asked who they are, and when
+        self._greetings: dict[int, BackOff] = {}  # of the nodes that were asked who they are
 
     @property
     def nodes(self) -> set[int]:
@@ -84,25 +84,23 @@ class Presence:
         self._exchange.pause()
 
     def close(self) -> None:
-        """Whoever answers from now on is too late."""
-        self._exchange.forget()
-        self._greeted.clear()
+        """Whoever answers from now on is too late; who they are, nodes may say at any time."""
+        self._exchange.forget(lambda tag: tag.kind != messages.DESCRIBE)
 
     def _greet(self, connected: set[int]) -> None:
-        now = time.monotonic()
         # Who holds nothing has no share and is not asked to train, so nobody would hear of its
-        # first samples: it is asked again until it has some.
+        # first samples: it is asked again until it has some. Replays bring theirs with the rounds.
         members = (self.roster[m] for m in range(len(self.roster)))
-        empty = {client.node for client in members if not client.held}
+        empty = {client.node for client in members if not client.held and not client.declared}
         for node in sorted(connected - (self.roster.nodes - empty)):
-            if now - self._greeted.get(node, -self._ask_again) >= self._ask_again:
-                self._greeted[node] = now
+            if self._greetings.setdefault(node, BackOff(self._ask_again)).due():
                 tag = Tag(messages.DESCRIBE, node)
                 content = messages.request({"do": "describe"})
                 self._exchange.post(tag, node, messages.DESCRIBE, content)
 
     def _meet(self, node: int, reply: Message, connected: set[int]) -> None:
         """Take in one node's description; one that makes no sense is named and left out."""
+        self._greetings[node] = BackOff(self._ask_again, begun=True)
         if reply.has_error():
             log.warning("node %d does not say who it is: %s", node, reply.error.reason)
             return
