@@ -18,6 +18,7 @@ app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     """One run; started again with the same checkpoint folder, it goes on where it was."""
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # Flower's polling is not worth a line
     settings = context.run_config
     module, _, name = str(settings["model"]).partition(":")
     model = getattr(import_module(module), name)()
