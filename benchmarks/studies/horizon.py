@@ -47,7 +47,7 @@ def row(setting: Setting) -> str:
     cells = []
     for factor in (10**-0.5, 1.0, 10**0.5):
         rate = setting.rate * factor
-        looked = {"samples": setting.samples, "probes": 2}
+        looked = {"samples": setting.samples, "probes": 2, "batch_size": task.defaults.batch_size}
         found = measure_horizon(task.model(0), streams, rate, rounds, steps, **looked)
         cells.append(f"{found.value / rounds:.2f} ± {found.error / rounds:.2f}")
     name = f"{setting.task}, {100 * setting.historical:g} %"

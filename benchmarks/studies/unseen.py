@@ -104,8 +104,7 @@ def predict(case: Case, results: Path, work: Path) -> dict[str, object]:
     # Synthetic has 40 validation samples: one seed of them would choose by chance.
     seeds = max(1, case.seeds // 4)
     tuning = Tuning(case.rates, case.rounds, seeds, extend=len(case.rates) > 1)
-    everybody = {name: Entrant(name, strategy) for name, strategy in LINES.items()}
-    comparison = Comparison(experiment, [everybody] * seeds, tuning)
+    comparison = Comparison(experiment, [_everybody()] * seeds, tuning)
     rate, tried = comparison.tune(RunProgress, processes=1)
     seen = [_seed(experiment, seed, rate) for seed in range(min(case.seeds, 3))]
     means = {key: float(np.mean([one[key] for one in seen])) for key in seen[0]}
@@ -139,9 +138,15 @@ def run(case: Case, predicted: dict[str, object], results: Path, work: Path) -> 
     experiment = case.experiment(results, work)
     experiment.open()
     rate = float(str(predicted["rate"]))
-    everybody = {name: Entrant(name, strategy) for name, strategy in LINES.items()}
     tuning = Tuning((rate,), case.rounds, seeds=1)
-    Comparison(experiment, [everybody] * case.seeds, tuning).run(RunProgress, processes=1)
+    Comparison(experiment, [_everybody()] * case.seeds, tuning).run(RunProgress, processes=1)
+
+
+def _everybody() -> dict[str, Entrant]:
+    """Who takes part; how the horizon is found is a part of the rule's name."""
+    found = {name: Entrant(name, strategy) for name, strategy in LINES.items()}
+    measured = changed(found["remembered"], weights="horizon measured after a pilot")
+    return {**found, "remembered": measured}
 
 
 def page(predictions: Sequence[dict[str, object]], results: Path) -> str:

@@ -93,7 +93,7 @@ def entrant(strategy: Strategy, about: str, holdings: Holdings) -> Entrant:
     """
     if isinstance(strategy, Remembered) and strategy.horizon is None:
         # Every run measures its horizon at its own rate, so its importances are not known yet.
-        known = f"horizon measured, heterogeneity {strategy.heterogeneity:.5e}"
+        known = f"horizon measured after a pilot, heterogeneity {strategy.heterogeneity:.5e}"
         return Entrant("remembered", strategy, about, known)
     importance = Ledger.weigh(holdings, strategy).importance
     for share in GRID:

@@ -67,8 +67,17 @@ def _remembered(
         seen = measure_heterogeneity(model, federation, loss, seed, rounds=holdings.rounds)
         strategy = replace(strategy, heterogeneity=seen.ratio.value)
     if strategy.horizon is None and rate is not None:
-        steps = holdings.drawing.local_steps
-        found = measure_horizon(model, federation, rate, holdings.rounds, steps, loss, seed)
+        drawing = holdings.drawing
+        found = measure_horizon(
+            model,
+            federation,
+            rate,
+            holdings.rounds,
+            drawing.local_steps,
+            loss,
+            seed,
+            batch_size=drawing.batch_size,
+        )
         strategy = replace(strategy, horizon=_horizon(strategy, found.value, holdings.rounds))
     return strategy
 
