@@ -10,6 +10,7 @@ from nodes import Parameters, federation, node_settings, play, samples, train, w
 import headwater as hw
 from headwater.devices.node import models
 from headwater.devices.node.node import Node
+from headwater.devices.node.training import local_move
 from headwater.devices.wire import Frame
 
 CLIENTS = [
@@ -215,6 +216,30 @@ def test_samples_are_predicted_before_they_are_trained_on(tmp_path):
     fading = 0.995 ** np.arange(11, -1, -1)
     assert score["recent_loss"] == pytest.approx(fading @ losses / fading.sum(), abs=1e-6)
     node.close()
+
+
+def test_a_reply_counts_what_was_trained_on(tmp_path, monkeypatch):
+    """What arrives while a node trains belongs to the next round, in the numbers as well."""
+    node = Node(node_settings(tmp_path / "n"))
+    message = {"a": 1, "b": 2, "c": 3, "label": 1}
+    node.intake.take([message] * 3)
+
+    def busy(*arguments):
+        node.intake.take([message] * 5)
+        return local_move(*arguments)
+
+    monkeypatch.setattr("headwater.devices.node.node.local_move", busy)
+    reply = train(node, Parameters.of(node))
+    assert (reply.header["arrived"], reply.header["held"]) == (3, 3)
+    assert node.memory.arrived == 8
+    node.close()
+
+
+def test_a_rehearsal_leaves_no_trace(node):
+    before = node.problem.initial().clone(), node.describe().header
+    assert node.warm_up() > 0
+    assert torch.equal(node.problem.initial(), before[0])
+    assert {**node.describe().header, "rate": 0.0} == {**before[1], "rate": 0.0}
 
 
 def test_dropout_is_seeded_and_does_not_disturb_the_rest(tmp_path, monkeypatch):

@@ -48,6 +48,19 @@ def test_a_node_trains_stops_at_term_and_goes_on(toml):
         assert node.describe()["arrived"] == 12
 
 
+def test_the_first_round_is_as_quick_as_the_others(toml):
+    """PyTorch's own start is over before the node says that it is ready."""
+    parameters = np.full(12, 0.5, np.float32)
+    with running(toml) as node:
+        for round in (1, 2, 3, 4):
+            ask(node.socket, order(round, parameters), timeout=60)
+        node.wait_for("trained", 4)
+        messages = [entry["message"] for entry in node.entries]
+        assert messages.index("warm") < messages.index("ready")
+        first, *others = [e["cpu"] for e in node.entries if e["message"] == "trained"]
+        assert first < 10 * max(others) + 0.1  # cold it takes more than a second of CPU time
+
+
 def test_a_node_that_was_killed_goes_on(toml):
     parameters = np.full(12, 0.5, np.float32)
     with running(toml) as node:

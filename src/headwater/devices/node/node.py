@@ -29,6 +29,7 @@ from headwater.devices.node.training import (
     TrainRequest,
     check_parameters,
     local_move,
+    rehearse,
     select,
 )
 from headwater.devices.settings import NodeSettings
@@ -75,6 +76,13 @@ class Node:
         self.intake = Intake(self.memory, mapping, waiting, dead_letters)
         self._replies = StoredReplies(self.database)
         self._count_wrong_rows()
+
+    def warm_up(self) -> float:
+        """Do what a first round would: PyTorch loads half of itself then. Returns the seconds."""
+        started = time.monotonic()
+        rehearse(self.problem)
+        self._tester(*self.memory.schema.corners())
+        return time.monotonic() - started
 
     def answer(self, request: Frame) -> Frame:
         """Do what is asked; a refusal is an answer, too."""
@@ -142,17 +150,18 @@ class Node:
         self.database.close()
 
     def _work(self, order: TrainRequest, request: Frame) -> Frame:
-        started = time.monotonic()
+        started, cpu = time.monotonic(), time.thread_time()
         parameters = check_parameters(self.problem, request.arrays.get("parameters"))
         self._set_model(parameters)
         self._let_arrive(order.round)
-        snapshot = self.memory.snapshot()
+        with self.database.transaction():  # what is told is what is trained on, not what came since
+            snapshot, counts = self.memory.snapshot(), self._counts()
         weights = select(snapshot, request)
         move, gradients = local_move(self.problem, snapshot, weights, order, parameters)
-        seconds = time.monotonic() - started
-        extra = {"run": order.run, "round": order.round, "held": len(weights), "seconds": seconds}
+        cost = {"seconds": time.monotonic() - started, "cpu": time.thread_time() - cpu}
+        extra = {"run": order.run, "round": order.round, "held": len(weights), **cost}
         log.info("trained", extra=extra)
-        header = {"run": order.run, "round": order.round, "samples": gradients, **self._counts()}
+        header = {"run": order.run, "round": order.round, "samples": gradients, **counts}
         return Frame(header, {"move": move.numpy()})
 
     def _set_model(self, parameters: torch.Tensor) -> None:

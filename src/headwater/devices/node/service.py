@@ -29,6 +29,7 @@ def serve(settings: NodeSettings, stop: threading.Event) -> bool:
     node = Node(settings)
     stream = None
     try:
+        log.info("warm", extra={"seconds": round(node.warm_up(), 3)})
         server = Server(settings.socket_path, node.answer, settings.limits.request_bytes)
         if source is not None:
             stream = Stream(source, node.intake, settings, stop, ended=stop.set)

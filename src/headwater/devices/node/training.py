@@ -9,6 +9,7 @@ client).
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated
 
@@ -137,6 +138,21 @@ def local_move(
     with torch.random.fork_rng(devices=[]):  # dropout is seeded by its own key
         move = choose(own, orders, workers=0).moves(parameters, orders, request.learning_rate)
     return _limited(move, request), orders.samples.size
+
+
+def rehearse(problem: Problem) -> None:
+    """A few local steps on the made-up samples of a problem, of which nothing remains.
+
+    The first gradient of a process takes hundreds of times as long as the next ones: PyTorch loads
+    its function transforms then. Better before anybody waits for it.
+    """
+    made_up = Snapshot(np.arange(len(problem.y)), problem.x.numpy(), problem.y.numpy())
+    for steps in (1, 2):  # a single step and several have different engines
+        request = TrainRequest(
+            run="rehearsal", round=1, client=0, local_steps=steps, learning_rate=1e-6
+        )
+        with suppress(RefusedError):  # made-up samples prove nothing: real ones may well do
+            local_move(problem, made_up, np.ones(len(problem.y)), request, problem.initial())
 
 
 def _limited(move: torch.Tensor, request: TrainRequest) -> torch.Tensor:

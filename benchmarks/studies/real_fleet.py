@@ -1,0 +1,246 @@
+"""What a real fleet learns, beside the simulator and beside one model with all data in one place.
+
+    python -m benchmarks.studies.real_fleet --strategies uniform,historical,fresh,online
+
+For each strategy a whole federation is brought up on this machine, as ``headwater fleet up`` does:
+mosquitto, SuperLink, a node and a SuperNode per station, TLS and keys, the stations' air quality
+replayed live over MQTT. The model says from an hour's fine dust and weather whether the air will be
+bad six hours later. Then three questions are asked of what the run left behind:
+
+- Does the simulator, given the arrivals and shares of the journal, find the same parameters?
+- How good is the model: test then train while the stream came, and on each station's last fifth?
+- How good is one model that has all samples in one place?
+
+Intervals are over other seeds (initial parameters and batches) of the simulator, on the arrivals of
+the fleet. A fleet whose run is over is not run again: delete its folder for that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+import headwater as hw
+from benchmarks.harness import machine
+from benchmarks.studies.real_fleet_card import draw, table
+from headwater.devices.intake.mapping import SampleMapping
+from headwater.devices.memory import Batch
+from headwater.devices.settings.node_file import read
+from headwater.devices.sources.recording import Recording
+from headwater.flower import read_ledger
+from headwater.flower.deployment.layout import Fleet, Learning, prepare
+from headwater.flower.deployment.processes import end, environment, launch
+from headwater.flower.deployment.streams import air_quality
+from headwater.flower.journal import Entry, Journal
+from headwater.flower.plan import memory
+from headwater.flower.realised import Observed, _roster
+from headwater.flower.server import initial
+from headwater.learning.metrics import accuracy
+
+Numbers = np.ndarray
+
+
+def run_fleet(folder: Path, strategy: str, args: argparse.Namespace) -> Fleet:
+    """A fleet from its start to the end of its run; nothing of it is left running."""
+    if (folder / "run" / "average.npz").exists():
+        return Fleet.load(folder)
+    streams = air_quality(args.clients)
+    learning = Learning(strategy, args.rounds, args.local_steps, evaluate_every=args.rounds)
+    archives = streams.clients[: args.historical]
+    pace = {"capacity": args.capacity, "per_second": args.per_second}
+    fleet = Fleet(folder, streams.clients, archives, **pace, learning=learning)
+    prepare(fleet, streams)
+    module = "headwater.flower.deployment.supervisor"
+    command = [sys.executable, "-m", module, str(folder)]
+    began = time.monotonic()
+    part = launch(folder, "supervisor", command, environment(folder))
+    try:
+        while not (folder / "run" / "average.npz").exists():
+            if not part.alive:
+                raise SystemExit(f"the fleet's supervisor ended; its log is {part.log}")
+            time.sleep(2.0)
+    finally:
+        end(folder)
+    print(f"{strategy}: fleet done in {time.monotonic() - began:.0f} s", flush=True)
+    return fleet
+
+
+@dataclass(frozen=True)
+class Recalled:
+    """A fleet's run as its files tell it, and the samples that its nodes had."""
+
+    fleet: Fleet
+
+    @cached_property
+    def entries(self) -> list[Entry]:
+        return Journal(self.fleet.folder / "run" / "rounds.jsonl").read()
+
+    @cached_property
+    def samples(self) -> list[tuple[Batch, Batch]]:
+        """What each client could learn from, and is tested on: read as its node reads it."""
+        found = []
+        for name in self.fleet.clients:
+            settings = read(self.fleet.node_file(name))
+            mapping = SampleMapping(settings.samples)
+            files = self.fleet.folder / "data" / f"{name}.csv", settings.test.csv
+            found.append(tuple(Recording.read(path, mapping).batch for path in files))
+        return found
+
+    @cached_property
+    def place(self) -> list[int]:
+        """The fleet's clients in the server's order."""
+        roster, _ = _roster(self.fleet.folder / "run")
+        return [self.fleet.clients.index(roster[m].name) for m in range(len(roster))]
+
+    @property
+    def parameters(self) -> Numbers:
+        with np.load(self.fleet.folder / "run" / "model.npz") as saved:
+            return np.concatenate([saved[name].ravel() for name in saved.files])
+
+    def model(self, seed: int) -> nn.Module:
+        """The model that a run with this seed begins with."""
+        width = self.samples[0][0].x.shape[1]
+        model = nn.Sequential(nn.Linear(width, 2))
+        first = initial(self.fleet.node_file(self.fleet.clients[0]), seed)
+        model.load_state_dict(first.to_torch_state_dict())
+        return model
+
+    def simulate(self, seed: int) -> hw.Run:
+        """The same arrivals, memories and shares in the simulator."""
+        run, learning = self.fleet.folder / "run", self.fleet.learning
+        ledger, (roster, _) = read_ledger(run), _roster(run)
+        counts = np.zeros((len(self.entries), len(roster)), np.int64)
+        for row, entry in zip(counts, self.entries, strict=True):
+            row[entry.client] = entry.arrived
+        counts = np.maximum.accumulate(counts, axis=0)
+        clients = []
+        for m, place in enumerate(self.place):
+            learned, tested = self.samples[place]
+            own = slice(0, max(1, int(counts[-1, m])))
+            arrivals = Observed(tuple(counts[:, m].tolist()))
+            test = (tested.x, tested.y)
+            clients.append(
+                hw.Client(learned.x[own], learned.y[own], arrivals, memory(roster[m]), test=test)
+            )
+        return hw.simulate(
+            self.model(seed),
+            clients,
+            hw.Given(ledger.weights_at),
+            len(self.entries),
+            learning.local_steps,
+            learning.batch_size,
+            learning.learning_rate,
+            seed,
+            test_every=1,
+        )
+
+    def tested(self, model: nn.Module) -> float:
+        """Accuracy on all stations' last fifth, every sample alike."""
+        x, y = (np.concatenate([getattr(t, part) for _, t in self.samples]) for part in "xy")
+        with torch.no_grad():
+            return float(accuracy(model(torch.from_numpy(x)), torch.from_numpy(y)).mean())
+
+    def in_one_place(self, everything: bool) -> float:
+        """The optimum of the mean loss over all samples that came, or over all that there are."""
+        last = self.entries[-1]
+        came = dict(zip(last.client, last.arrived, strict=True))
+        parts = [
+            (learned.x[:count], learned.y[:count])
+            for m, place in enumerate(self.place)
+            for learned in [self.samples[place][0]]
+            for count in [None if everything else came.get(m, 0)]
+        ]
+        x, y = (torch.from_numpy(np.concatenate(part)) for part in zip(*parts, strict=True))
+        return self.tested(minimum(self.model(0), x, y))
+
+
+def minimum(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> nn.Module:
+    """A convex loss, so that there is one answer: L-BFGS until the gradient vanishes."""
+    optimiser = torch.optim.LBFGS(model.parameters(), max_iter=500, line_search_fn="strong_wolfe")
+
+    def loss() -> torch.Tensor:
+        optimiser.zero_grad()
+        value = nn.functional.cross_entropy(model(x), y)
+        value.backward()
+        return value
+
+    optimiser.step(loss)
+    return model
+
+
+def vector(model: nn.Module) -> Numbers:
+    return torch.cat([p.detach().ravel() for p in model.parameters()]).numpy()
+
+
+def measure(strategy: str, recalled: Recalled, seeds: int) -> dict[str, object]:
+    """One line of the table, and the curves of the picture."""
+    again = recalled.simulate(recalled.fleet.learning.seed)
+    fleet_model = recalled.model(0)
+    nn.utils.vector_to_parameters(torch.from_numpy(recalled.parameters), fleet_model.parameters())
+    others = [recalled.tested(recalled.simulate(seed).model) for seed in range(1, seeds)]
+    spread = [recalled.tested(again.model), *others]
+    metrics = recalled.entries[-1].metrics
+    return {
+        "strategy": strategy,
+        "difference": float(np.abs(vector(again.model) - recalled.parameters).max()),
+        "test": recalled.tested(fleet_model),
+        "simulated": spread,
+        "prequential": metrics.get("prequential-metric"),
+        "scored": metrics.get("prequential-count"),
+        "came": recalled.in_one_place(everything=False),
+        "everything": recalled.in_one_place(everything=True),
+        "seconds": [entry.seconds for entry in recalled.entries],
+        "absent": sum(share == 0 for entry in recalled.entries for share in entry.counted),
+        "arrived": recalled.entries[-1].arrived,
+        "historical": recalled_share(recalled, again),
+        "curve": [record.accuracy for record in again.history],
+        "stream": [entry.metrics.get("prequential-metric") for entry in recalled.entries],
+    }
+
+
+def recalled_share(recalled: Recalled, run: hw.Run) -> float:
+    """What the archives counted together over the run."""
+    old = [recalled.fleet.clients[place] in recalled.fleet.historical for place in recalled.place]
+    return float(run.ledger.importance[np.array(old)].sum())
+
+
+def main() -> None:
+    about = argparse.ArgumentParser(
+        prog="python -m benchmarks.studies.real_fleet",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    about.add_argument("--folder", type=Path, default=Path("/tmp/headwater-fleets"))
+    about.add_argument("--out", type=Path, default=Path("docs/results"), help="JSON and picture")
+    about.add_argument("--strategies", default="uniform,historical,fresh,online")
+    about.add_argument("--clients", type=int, default=4)
+    about.add_argument("--historical", type=int, default=1, help="of them, archives")
+    about.add_argument("--rounds", type=int, default=12)
+    about.add_argument("--local-steps", type=int, default=5)
+    about.add_argument("--capacity", type=int, default=128)
+    about.add_argument("--per-second", type=float, default=10.0, help="samples of each stream")
+    about.add_argument("--seeds", type=int, default=10, help="of the simulator, for intervals")
+    args = about.parse_args()
+    found = []
+    for strategy in args.strategies.split(","):
+        fleet = run_fleet(args.folder.resolve() / strategy, strategy, args)
+        found.append(measure(strategy, Recalled(fleet), args.seeds))
+        settings = {k: str(v) for k, v in vars(args).items() if k not in ("folder", "out")}
+        here = machine.describe("python -m benchmarks.studies.real_fleet")
+        content = {"machine": asdict(here), "settings": settings, "runs": found}
+        (args.out / "fleet.json").write_text(json.dumps(content, indent=1) + "\n")
+        draw(found, args.out / "fleet.png")
+        print(table(found), flush=True)
+
+
+if __name__ == "__main__":
+    main()
