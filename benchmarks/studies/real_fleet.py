@@ -4,8 +4,9 @@
 
 For each strategy a whole federation is brought up on this machine, as ``headwater fleet up`` does:
 mosquitto, SuperLink, a node and a SuperNode per station, TLS and keys, the stations' air quality
-replayed live over MQTT. The model says from an hour's fine dust and weather whether the air will be
-bad six hours later. Then three questions are asked of what the run left behind:
+replayed live over MQTT (``--transport direct`` leaves SuperLink and SuperNodes out). The model says
+from an hour's fine dust and weather whether the air will be bad six hours later. Then three
+questions are asked of what the run left behind:
 
 - Does the simulator, given the arrivals and shares of the journal, find the same parameters?
 - How good is the model: test then train while the stream came, and on each station's last fifth?
@@ -22,7 +23,7 @@ import json
 import sys
 import time
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -31,20 +32,25 @@ from torch import nn
 
 import headwater as hw
 from benchmarks.harness import machine
+from benchmarks.studies.direct_grid import DirectGrid
 from benchmarks.studies.real_fleet_card import draw, table
 from headwater.devices.intake.mapping import SampleMapping
 from headwater.devices.memory import Batch
 from headwater.devices.settings.node_file import read
 from headwater.devices.sources.recording import Recording
-from headwater.flower import read_ledger
+from headwater.devices.wire import Frame, ask
+from headwater.flower import StreamFedAvg, read_ledger
+from headwater.flower.deployment import broker
 from headwater.flower.deployment.layout import Fleet, Learning, prepare
-from headwater.flower.deployment.processes import end, environment, launch
+from headwater.flower.deployment.processes import Part, end, environment, launch
 from headwater.flower.deployment.streams import air_quality
+from headwater.flower.deployment.superlink import until
 from headwater.flower.journal import Entry, Journal
 from headwater.flower.plan import memory
 from headwater.flower.realised import Observed, _roster
-from headwater.flower.server import initial
+from headwater.flower.server import initial, save
 from headwater.learning.metrics import accuracy
+from headwater.ledger.registry import named
 
 Numbers = np.ndarray
 
@@ -59,19 +65,60 @@ def run_fleet(folder: Path, strategy: str, args: argparse.Namespace) -> Fleet:
     pace = {"capacity": args.capacity, "per_second": args.per_second}
     fleet = Fleet(folder, streams.clients, archives, **pace, learning=learning)
     prepare(fleet, streams)
-    module = "headwater.flower.deployment.supervisor"
-    command = [sys.executable, "-m", module, str(folder)]
     began = time.monotonic()
-    part = launch(folder, "supervisor", command, environment(folder))
     try:
-        while not (folder / "run" / "average.npz").exists():
-            if not part.alive:
-                raise SystemExit(f"the fleet's supervisor ended; its log is {part.log}")
-            time.sleep(2.0)
+        (through_flower if args.transport == "flower" else directly)(fleet)
     finally:
         end(folder)
     print(f"{strategy}: fleet done in {time.monotonic() - began:.0f} s", flush=True)
     return fleet
+
+
+def through_flower(fleet: Fleet) -> None:
+    """All of it: SuperLink, SuperNodes, a process per message, ``flwr run``."""
+    part = _launch(fleet, "supervisor", "headwater.flower.deployment.supervisor", fleet.folder)
+    while not (fleet.folder / "run" / "average.npz").exists():
+        if not part.alive:
+            raise SystemExit(f"the fleet's supervisor ended; its log is {part.log}")
+        time.sleep(2.0)
+
+
+def directly(fleet: Fleet) -> None:
+    """Broker, streams and nodes as they are; the server here, and sockets instead of Flower."""
+    broker.write_configuration(fleet)
+    broker.start(fleet)
+    parts = {
+        name: _launch(fleet, f"node-{name}", "headwater", "node", fleet.node_file(name))
+        for name in fleet.clients
+    }
+    for name, part in parts.items():
+        until(fleet.socket(name).exists, part, 600.0)
+    _launch(fleet, "feeder", "headwater.flower.deployment.feeder", fleet.folder)
+    for name, part in parts.items():  # before the first round every stream has begun
+        until(partial(_has_samples, fleet, name), part, 600.0)
+    learning = fleet.learning
+    strategy = StreamFedAvg(
+        named(learning.strategy),
+        local_steps=learning.local_steps,
+        batch_size=learning.batch_size,
+        learning_rate=learning.learning_rate,
+        seed=learning.seed,
+        min_clients=len(fleet.clients),
+        checkpoint=fleet.folder / "run",
+    )
+    arrays = initial(fleet.node_file(fleet.clients[0]), learning.seed)
+    grid = DirectGrid({name: fleet.socket(name) for name in fleet.clients})
+    save(strategy.start(grid, arrays, learning.rounds), fleet.folder / "run")
+
+
+def _has_samples(fleet: Fleet, name: str) -> bool:
+    about = ask(fleet.socket(name), Frame({"do": "describe"}), 60).header
+    return name in fleet.historical or int(about["held"]) > 0
+
+
+def _launch(fleet: Fleet, part: str, module: str, *words: str | Path) -> Part:
+    surroundings = environment(fleet.folder) | {"OMP_NUM_THREADS": "1"}
+    return launch(fleet.folder, part, [sys.executable, "-m", module, *words], surroundings)
 
 
 @dataclass(frozen=True)
@@ -103,8 +150,9 @@ class Recalled:
 
     @property
     def parameters(self) -> Numbers:
-        with np.load(self.fleet.folder / "run" / "model.npz") as saved:
-            return np.concatenate([saved[name].ravel() for name in saved.files])
+        """After the last round of the journal, also of a run that goes on."""
+        with np.load(self.fleet.folder / "run" / "state.npz", allow_pickle=False) as saved:
+            return saved["parameters"]
 
     def model(self, seed: int) -> nn.Module:
         """The model that a run with this seed begins with."""
@@ -222,6 +270,12 @@ def main() -> None:
     about.add_argument("--folder", type=Path, default=Path("/tmp/headwater-fleets"))
     about.add_argument("--out", type=Path, default=Path("docs/results"), help="JSON and picture")
     about.add_argument("--strategies", default="uniform,historical,fresh,online")
+    about.add_argument(
+        "--transport",
+        choices=("flower", "direct"),
+        default="flower",
+        help="direct: the server asks the nodes' sockets itself; rounds take their own time only",
+    )
     about.add_argument("--clients", type=int, default=4)
     about.add_argument("--historical", type=int, default=1, help="of them, archives")
     about.add_argument("--rounds", type=int, default=12)
@@ -237,8 +291,9 @@ def main() -> None:
         settings = {k: str(v) for k, v in vars(args).items() if k not in ("folder", "out")}
         here = machine.describe("python -m benchmarks.studies.real_fleet")
         content = {"machine": asdict(here), "settings": settings, "runs": found}
-        (args.out / "fleet.json").write_text(json.dumps(content, indent=1) + "\n")
-        draw(found, args.out / "fleet.png")
+        name = f"fleet_{args.transport}"
+        (args.out / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
+        draw(found, args.out / f"{name}.png")
         print(table(found), flush=True)
 
 

@@ -16,6 +16,7 @@ from nodes import node_settings, samples, write_csv
 
 import headwater as hw
 from headwater.devices.node.server import Server
+from headwater.devices.node.summary import summary
 from headwater.devices.settings import node_file
 from headwater.devices.wire import Frame, ask
 
@@ -133,14 +134,14 @@ def test_check_says_what_would_run_and_touches_nothing(toml):
     assert not (toml.parent / "n").exists()
 
 
-def test_the_example_is_a_settings_file(tmp_path):
+def test_the_example_runs_as_it_is(tmp_path):
     command = [sys.executable, "-m", "headwater", "node", "--example"]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     (tmp_path / "NODE.toml").write_text(said)
     settings = node_file.read(tmp_path / "NODE.toml")
     assert settings.samples.fields == ("temperature", "sensor.humidity")
     assert settings.folder == tmp_path / "station-3"
-    assert settings.source.password_file == tmp_path / "password"
+    assert "lines: path -" in summary(settings)
 
 
 @pytest.mark.parametrize(

@@ -36,12 +36,13 @@ temperature = { mean = 12.5, scale = 8.0 }
 kind = "linear"               # linear, perceptron (hidden = [32]), python (make = "module:name")
 
 [source]                      # one of:
-kind = "mqtt"
-host = "broker.example"       # TLS unless tls = false
-topics = ["stations/3/#"]
-username = "station-3"
-password_file = "password"
-# kind = "lines"              # path = "samples.ndjson", a named pipe, or "-"
+kind = "lines"                # a message per line of JSON: a file, a named pipe, or standard input
+path = "-"
+# kind = "mqtt"               # TLS unless tls = false
+# host = "broker.example"
+# topics = ["stations/3/#"]
+# username = "station-3"
+# password_file = "password"
 # kind = "csv"                # path = "recorded.csv" and per_second = 5, speed = 60, or
 #                             # arrivals = { kind = "constant", rate = 4 }: by rounds
 # kind = "python"             # call = "module:function" that yields records
@@ -49,8 +50,8 @@ password_file = "password"
 [log]
 format = "json"
 
-[metrics]
-port = 9464
+# [metrics]                   # Prometheus text on http://127.0.0.1:9464/metrics
+# port = 9464
 """
 
 

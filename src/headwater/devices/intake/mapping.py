@@ -1,8 +1,8 @@
 """From messages to samples: fields picked, scaled, checked; what does not fit is named.
 
 A message is bytes with a JSON object, or a record that a source has taken apart already. Many
-messages are mapped at once: right ones, the usual case, cost one pass over arrays. A batch with a
-wrong one in it is halved until the wrong one is alone and can be looked at by itself, so each
+messages are mapped at once: right ones, the usual case, cost one pass over arrays. In a batch with
+wrong ones these are found and looked at by themselves, and the others still go together, so each
 message is judged the same in whatever company it comes.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -103,12 +104,24 @@ class SampleMapping:
         rows = self._all_at_once(messages)
         if rows is not None:
             mapped.parts.append(rows)
-        elif len(messages) == 1:
-            self._alone(messages[0], mapped)
-        else:
-            half = len(messages) // 2
-            self._sort(messages[:half], mapped)
-            self._sort(messages[half:], mapped)
+            return
+        for usual, run in groupby(messages, self._is_usual):
+            part = list(run)
+            if not usual or len(messages) == 1:
+                for message in part:
+                    self._alone(message, mapped)
+            else:
+                # where all have their fields, a value is wrong: halve until it is alone
+                half = len(part) // 2 if len(part) == len(messages) else 0
+                for some in (part[:half], part[half:]):
+                    if some:
+                        self._sort(some, mapped)
+
+    def _is_usual(self, message: Message) -> bool:
+        try:
+            return self._simple and bool(self._picked([message]))
+        except NOT_USUAL:
+            return False
 
     def _all_at_once(self, messages: Sequence[Message]) -> Rows | None:
         """The usual case: flat fields, all there, all right."""
