@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from headwater.errors import InputError
+from headwater.experiments.experiment import Experiment
 from headwater.experiments.many_cores import Progress, WorkerKilledError, each_in_a_process
 
 NAMES = ["a", "b", "c", "d", "e"]
@@ -44,7 +46,7 @@ def endless(progress: Progress) -> None:
     [
         (InputError("bad"), InputError),
         (OSError(28, "full", "x"), OSError),
-        (KeyError(1), RuntimeError),
+        (KeyError(1), InputError),
     ],
 )
 def test_an_error_in_one_stops_the_others(error: Exception, kind: type[Exception]) -> None:
@@ -58,6 +60,23 @@ def test_an_error_in_one_stops_the_others(error: Exception, kind: type[Exception
         each_in_a_process(work, NAMES, processes=2)
     assert time.monotonic() - began < 15
     assert "0 of 5 finished" in caught.value.__notes__[0]
+
+
+def test_an_error_in_a_user_s_own_code_is_one_line_with_its_place() -> None:
+    def work(place: int, progress: Progress) -> None:
+        raise KeyError("first line\nsecond line")
+
+    line = work.__code__.co_firstlineno + 1
+    with pytest.raises(InputError) as caught:
+        each_in_a_process(work, ["a"], processes=1)
+    said = str(caught.value)
+    assert said.startswith(f"{__file__}, line {line}: KeyError: 'first line")
+    assert "\n" not in said
+
+
+def test_a_mistake_of_ours_keeps_its_traceback() -> None:
+    with pytest.raises(RuntimeError, match=r"AttributeError in a worker:\nTraceback"):
+        each_in_a_process(partial(Experiment.train, None), ["a"], processes=1)  # type: ignore[arg-type]
 
 
 def test_a_killed_worker_is_one_line_that_says_which(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import random
 import signal
 import threading
 import time
+import warnings
 from dataclasses import asdict
 
 import numpy as np
@@ -207,6 +208,19 @@ def test_workers_end_with_the_same_bits_too(tmp_path, every_round):
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, workers=2, progress=stop_after(5))
     assert same(run(tmp_path, workers=2), whole)
+
+
+def test_going_on_with_other_workers_is_said_and_equal_up_to_rounding(tmp_path, every_round):
+    whole = run(workers=2)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, workers=2, progress=stop_after(5))
+    said = "rounds so far were computed by 2 worker processes, those to come are by 3 worker"
+    with pytest.warns(RuntimeWarning, match=said):
+        ended = run(tmp_path, workers=3)
+    torch.testing.assert_close(ended.state.parameters, whole.state.parameters)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert same(run(tmp_path, workers=0), ended)  # it is finished: nothing is computed
 
 
 def test_a_finished_run_is_read_and_not_run_again(tmp_path, undisturbed):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from headwater.cli.help_text import with_flowing_help
 from headwater.cli.main import app
 from headwater.errors import InputError
 
@@ -20,12 +21,23 @@ if TYPE_CHECKING:
     from headwater.flower.deployment.processes import Part
     from headwater.flower.deployment.streams import Recorded
 
-fleet_app = typer.Typer(no_args_is_help=True, help="A whole federation on this machine.")
+HELP = """A whole federation on this machine: broker, SuperLink, nodes and streams.
+
+Example:
+
+  headwater fleet up --detach     (four stations of air quality begin to learn)
+
+  headwater fleet status          (round, errors, clients, processes)
+
+  headwater fleet down            (nothing is left running; its folder stays)
+"""
+fleet_app = typer.Typer(no_args_is_help=True, help=HELP)
 app.add_typer(fleet_app, name="fleet")
 Folder = Annotated[Path, typer.Option(help="Where the fleet lives.")]
 
 
 @fleet_app.command()
+@with_flowing_help
 def up(
     folder: Folder = Path("fleet"),
     clients: Annotated[int, typer.Option(help="How many clients.")] = 4,
@@ -164,6 +176,7 @@ def watch(fleet: Fleet, part: Part, console: Console, detach: bool) -> None:
 
 
 @fleet_app.command()
+@with_flowing_help
 def status(
     folder: Folder = Path("fleet"),
     as_json: Annotated[bool, typer.Option("--json", help="Print only JSON.")] = False,
@@ -184,6 +197,7 @@ def status(
 
 
 @fleet_app.command()
+@with_flowing_help
 def down(
     folder: Folder = Path("fleet"),
     remove: Annotated[

@@ -5,15 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import sys
-import traceback
-from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
 
 from headwater import __version__
-from headwater.errors import InputError
+from headwater.errors import InputError, in_own_code
 from headwater.interrupts import Interrupted, stop_at_once
 from headwater.report.visible import visible
 
@@ -57,10 +55,10 @@ def main() -> None:
         if _is_out_of_memory(error):
             kept = "what is finished is kept: free some, or use fewer cores"
             _fail(f"out of memory ({error}); {kept}")
-        place = _own_code(error)
-        if place is None:
+        theirs = in_own_code(error)
+        if theirs is None:
             raise
-        _fail(f"{place}: {type(error).__name__}: {error}")
+        _fail(str(theirs))
 
 
 def _about_file(error: OSError) -> str:
@@ -72,20 +70,6 @@ def _about_file(error: OSError) -> str:
         advice = "what was finished is kept, mend it and run the same command again"
     where = f"{error.filename}: " if error.filename else ""
     return f"{where}{error.strerror}; {advice}"
-
-
-def _own_code(error: BaseException) -> str | None:
-    """Where the user's own code, such as a task or a model, failed; None: it was not theirs."""
-    ours = Path(__file__).parents[1]
-    known = (ours, Path(sys.prefix), Path(sys.base_prefix), Path(os.__file__).parent)
-    frames = traceback.extract_tb(error.__traceback__)
-    theirs = [
-        frame
-        for frame in frames
-        if not frame.filename.startswith("<")
-        and not any(Path(frame.filename).is_relative_to(place) for place in known)
-    ]
-    return f"{theirs[-1].filename}, line {theirs[-1].lineno}" if theirs else None
 
 
 def _is_out_of_memory(error: Exception) -> bool:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from headwater.cli.help_text import with_flowing_help
 from headwater.cli.main import app
 from headwater.errors import InputError
 
@@ -56,6 +57,7 @@ format = "json"
 
 
 @app.command()
+@with_flowing_help
 def node(
     settings: Annotated[
         Path | None, typer.Argument(metavar="NODE.toml", help="The node's settings.")
@@ -73,6 +75,9 @@ def node(
     stream (MQTT, lines of JSON, a CSV file, or a function of yours). Whoever may train asks it over
     a local socket. Samples never leave it. TERM or Ctrl-C stop it cleanly; after kill -9 it goes on
     where it was.
+
+    NODE.toml has the node's settings; --example prints one that explains them, and --check tries
+    everything in it that can be tried without starting: model, source, header, rights, password.
 
     Examples:
 

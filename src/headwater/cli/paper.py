@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from headwater.cli.help_text import with_flowing_help
 from headwater.cli.main import app
 from headwater.cli.settings import as_typed, make_setup, make_tuning
 from headwater.errors import InputError
@@ -26,6 +27,7 @@ Results = Annotated[Path, typer.Option(help="Folder of the tables; what is made 
 
 
 @paper.command()
+@with_flowing_help
 def table(
     dataset: Annotated[str, typer.Option(help=f"One of {', '.join(TASKS)}.")],
     historical: Annotated[
@@ -137,6 +139,7 @@ def _lines(text: str | None, dataset: str, historical: float) -> tuple[str, ...]
 
 
 @paper.command()
+@with_flowing_help
 def figure(dataset: Dataset, results: Results = OUT) -> None:
     """Accuracy over rounds for the values of p_hist, a panel for each fraction."""
     from headwater.report.paper import draw_figure
@@ -145,6 +148,7 @@ def figure(dataset: Dataset, results: Results = OUT) -> None:
 
 
 @paper.command()
+@with_flowing_help
 def card(dataset: Dataset, results: Results = OUT) -> None:
     """The card of a data set: settings, tables, figure, agreement with the paper."""
     from headwater.report.card import write_card
@@ -153,6 +157,7 @@ def card(dataset: Dataset, results: Results = OUT) -> None:
 
 
 @paper.command()
+@with_flowing_help
 def claims(results: Results = OUT) -> None:
     """All tables on one page: how close each rule comes, and the paper's claims, checked."""
     from headwater.report.overview import write_overview

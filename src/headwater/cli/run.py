@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from headwater.cli.help_text import with_flowing_help
 from headwater.cli.main import app
 from headwater.cli.settings import as_typed, make_setup, make_tuning
 from headwater.cli.strategies import ALL, parse_strategies
@@ -20,6 +21,7 @@ _FRACTIONS = fractions_in_words()
 
 
 @app.command()
+@with_flowing_help
 def run(
     task: Annotated[
         str,
@@ -28,7 +30,10 @@ def run(
     historical: Annotated[
         float, typer.Option(help=f"Fraction that is there before round 1: {_FRACTIONS}.")
     ] = 0.2,
-    strategies: Annotated[str, typer.Option(help=f"Any of: {NAMES}.")] = ALL,
+    strategies: Annotated[
+        str,
+        typer.Option(help=f"Any of: {NAMES}. Default: {ALL}.", show_default=False),
+    ] = ALL,
     rounds: Annotated[int | None, typer.Option(help="Communication rounds.")] = None,
     local_steps: Annotated[
         int | None, typer.Option(help="Gradient steps of a client in a round.")
@@ -87,7 +92,8 @@ def run(
     it whenever you like: the same command goes on where it was.
 
     TASK is synthetic, air, activity, cifar10, cifar100, femnist or shakespeare; module:Class of
-    your own; or a table of timestamped rows, .csv or .parquet.
+    your own; or a table of timestamped rows, .csv (commas, semicolons or tabs) or .parquet, with
+    --client, --time and --label naming its columns.
 
     Examples:
 
@@ -95,10 +101,9 @@ def run(
 
       headwater run pumps.parquet --client device --time timestamp --label state
 
-      headwater run synthetic --historical 0.05 --strategies uniform,optimal,share-0.5 --seeds 5
-      --json
+      headwater run synthetic --strategies uniform,share-0.5 --seeds 5 --json
 
-      torchrun --nnodes 4 --nproc-per-node 1 -m headwater run cifar10    (on each of four machines)
+      torchrun --nnodes 4 -m headwater run cifar10    (on each of four machines)
     """
     from headwater.experiments.comparison import Comparison, Entrant
     from headwater.experiments.experiment import Experiment

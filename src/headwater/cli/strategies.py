@@ -10,7 +10,7 @@ from headwater.ledger.optimal import Optimal
 from headwater.ledger.registry import NAMES, named
 from headwater.ledger.strategies import Strategy
 
-ALL = "fresh,historical,memory,uniform,optimal,remembered"
+ALL = "fresh, historical, memory, uniform, optimal, remembered"
 
 
 def parse_strategies(text: str, ratio: float | None) -> dict[str, Strategy]:

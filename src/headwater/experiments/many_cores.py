@@ -21,7 +21,7 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
-from headwater.errors import InputError
+from headwater.errors import InputError, in_own_code
 from headwater.processes import become_worker, cores, how_it_ended
 
 T = TypeVar("T")
@@ -165,6 +165,9 @@ def _attempt(work: Callable[[int, Progress], T], place: int, shared: _Shared) ->
     except (InputError, OSError, MemoryError, StoppedError) as error:
         return error
     except BaseException as error:
+        theirs = in_own_code(error)
+        if theirs is not None:
+            return theirs
         return RuntimeError(f"{type(error).__name__} in a worker:\n{traceback.format_exc()}")
 
 

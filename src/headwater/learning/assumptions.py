@@ -146,8 +146,9 @@ def _check_buffers(model: nn.Module, x: Tensor) -> None:
         if name not in before or not torch.equal(before[name], buffer):
             raise InputError(
                 f"model: a forward pass changes the buffer {name}; such statistics belong to one "
-                "client's batches and cannot be added with clients' shares. Switch them off "
-                "(track_running_stats=False), or freeze them with .eval() on that layer"
+                "client's batches and cannot be added with clients' shares. Use GroupNorm or "
+                "LayerNorm, switch them off (track_running_stats=False), or freeze them with "
+                ".eval() on that layer"
             )
 
 

@@ -1,5 +1,8 @@
 """Where a run is, on disk: killed at any moment, it goes on from there and ends with the same bits.
 
+The same bits, if it is computed in the same manner: other processes add their sums in another
+order. So the state also says by which engine and in how many processes its rounds were computed.
+
 Two files in a folder: ``rounds.jsonl``, one record per line, only ever appended; and ``state.npz``,
 replaced as a whole. The state is written after its records, so lines beyond the state's round are
 those of a round that was cut short: they are dropped, and written again.
@@ -42,21 +45,29 @@ class Stored:
         history: the records of its rounds.
         identity: what decides the run, by name.
         rounds: T, the length that the run was to have.
+        manner: how its rounds were computed: by which engine, in how many processes.
     """
 
     state: State
     history: list[Record]
     identity: Mapping[str, str]
     rounds: int
+    manner: str
 
 
 class Checkpoint:
-    """The state of one run in one folder."""
+    """The state of one run in one folder.
+
+    Attributes:
+        folder: Where it is.
+        manner: How the rounds are computed that are stored from now on.
+    """
 
     def __init__(self, folder: Path, identity: Mapping[str, str], rounds: int) -> None:
         self.folder = folder
         self._identity = json.dumps(dict(identity))
         self._rounds = rounds
+        self.manner = ""
         self._lines = folder / "rounds.jsonl"
         self._check = ""  # of the last line that is known
         self._pending: list[str] = []
@@ -101,6 +112,7 @@ class Checkpoint:
         arrays: dict[str, ArrayLike] = {
             "identity": self._identity,
             "rounds": self._rounds,
+            "manner": self.manner,
             "round": state.round,
             "weight": state.weight,
             "check": self._check,
@@ -126,6 +138,7 @@ def read(folder: Path) -> Stored | None:
         with np.load(file, allow_pickle=False) as saved:
             identity = json.loads(str(saved["identity"]))
             rounds, check = int(saved["rounds"]), str(saved["check"])
+            manner = str(saved["manner"]) if "manner" in saved else ""
             parameters, average = (torch.from_numpy(saved[n]) for n in ("parameters", "average"))
             kept = [n for n in saved.files if n.startswith("memory ")]
             memory = tuple(torch.from_numpy(saved[n]) for n in kept)
@@ -134,7 +147,7 @@ def read(folder: Path) -> Stored | None:
     except _UNREADABLE as error:
         raise _damaged(file, str(error)) from error
     history = read_rounds(folder / "rounds.jsonl", state.round, check)
-    return Stored(state, history, identity, rounds)
+    return Stored(state, history, identity, rounds, manner)
 
 
 def read_rounds(file: Path, count: int | None = None, last: str | None = None) -> list[Record]:

@@ -23,7 +23,7 @@ from headwater.learning.callbacks import Beginning, Callback, Callbacks, Progres
 from headwater.learning.callbacks.callback import Moment, Told
 from headwater.learning.checkpoint import Checkpoint, read
 from headwater.learning.course import Course, check_same
-from headwater.learning.engines import Engine, choose
+from headwater.learning.engines import Engine, choose, manner
 from headwater.learning.engines.flat import FlatModel
 from headwater.learning.estimation import resolve
 from headwater.learning.evaluation import Score
@@ -190,6 +190,8 @@ def simulate(
     state, history = torchrun.from_first(begin)
     state = state.on(place)
     runner = choose(problem, local_work.orders(course.ledger.round(1)), engine, workers)
+    if store is not None and state.round < rounds:
+        _take_up(store, manner(runner))
     follower = Follower(course, history)
     # A model's own draws are seeded by the run; the caller's generator goes on where it was.
     others = [place] if place.type == "cuda" else []
@@ -255,12 +257,26 @@ def _beginning(
     planned = course if stored.rounds == course.rounds else plan(stored.rounds)
     check_same(stored, planned, course)
     store.begin(stored.history)
+    store.manner = stored.manner
     if planned is course:
         return store, stored.state, stored.history
     # In a longer run every round has a smaller share.
     ledger = Follower(course, stored.history).course.ledger
     weight = weight_after(ledger, stored.state.round)
     return store, replace(stored.state, weight=weight), with_shares(stored.history, ledger)
+
+
+def _take_up(store: Checkpoint, now: str) -> None:
+    """From here on rounds are computed in this manner; say so if earlier ones were in another."""
+    if store.manner not in ("", now):
+        warnings.warn(
+            f"checkpoint: the rounds so far were computed by {store.manner}, those to come are by "
+            f"{now}; sums are added in another order, so the last digits may differ from those of "
+            "an uninterrupted run (workers= and engine= choose)",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+    store.manner = now
 
 
 def _follow(

@@ -4,7 +4,7 @@ The plain loop is the specification; the others give its numbers faster.
 """
 
 from headwater.learning.engines.batched import Batched
-from headwater.learning.engines.choice import choose
+from headwater.learning.engines.choice import choose, manner
 from headwater.learning.engines.engine import Engine
 from headwater.learning.engines.fused import Fused
 from headwater.learning.engines.lockstep import Lockstep
@@ -25,4 +25,5 @@ __all__ = [
     "Sequential",
     "Workers",
     "choose",
+    "manner",
 ]

@@ -74,6 +74,17 @@ def _here(problem: Problem, orders: Orders, kind: str | None, workers: int | Non
     return OneThread(engine) if one_thread_is_enough(problem, orders) else engine
 
 
+def manner(engine: Engine) -> str:
+    """How an engine computes, in words: what decides in which order sums are added."""
+    if isinstance(engine, Ranks):
+        return f"{torchrun.ranks()} ranks, each with {manner(engine.inside)}"
+    if isinstance(engine, Workers):
+        return f"{engine.count} worker processes"
+    if isinstance(engine, OneThread):
+        return manner(engine.inside)
+    return f"the {type(engine).__name__.lower()} engine"
+
+
 def _best(problem: Problem, orders: Orders) -> MakeEngine:
     """The one that is expected to be the quickest, in this process or in each of several."""
     if problem.local.pieces:

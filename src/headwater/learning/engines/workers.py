@@ -32,10 +32,15 @@ Task = tuple[Orders, float]
 
 
 class Workers:
-    """The same engine in several processes, each for some of the clients."""
+    """The same engine in several processes, each for some of the clients.
+
+    Attributes:
+        problem: what is learned.
+        count: how many processes.
+    """
 
     def __init__(self, problem: Problem, inside: MakeEngine, count: int) -> None:
-        self.problem = problem
+        self.problem, self.count = problem, count
         start = problem.initial()
         self._parameters = _shared(start)
         self._sums = [_shared(start) for _ in range(count)]
