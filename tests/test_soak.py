@@ -1,7 +1,7 @@
 """The first trials of the campaign (``make soak``): none is wrong, stuck or ends in a traceback."""
 
 import pytest
-from tests.soak import damage, inputs, kills
+from tests.soak import damage, inputs, kills, simulation
 from tests.soak.trial import BAD
 
 
@@ -21,6 +21,12 @@ def test_damaged_files_are_mended_or_named(number: int) -> None:
 @pytest.mark.parametrize("number", [0])
 def test_killed_runs_go_on_and_end_with_the_same_bits(number: int) -> None:
     verdict, what = kills.trial(number)
+    assert verdict == "fine", what
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_killed_programs_go_on_and_end_with_the_same_bits(number: int) -> None:
+    verdict, what = simulation.trial(number)
     assert verdict == "fine", what
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from typer.testing import CliRunner
 
@@ -31,7 +33,7 @@ def test_paragraphs_are_filled_to_the_terminal_s_width(page: str) -> None:
     said = CliRunner().invoke(app, [*page.split(), "--help"]).output.split("╭")[0]
     paragraphs = [part.splitlines() for part in said.replace(" \n \n", "\n\n").split("\n\n")]
     lines = [line.rstrip() for part in paragraphs for line in part]
-    for line, following in zip(lines, lines[1:], strict=False):
+    for line, following in pairwise(lines):
         # A line ends early only where the next word did not fit, or where a paragraph ends.
         if line.strip() and following.strip() and not line.startswith("   "):
             assert len(line) + 1 + len(following.split()[0]) >= 79, (line, following)

@@ -1,6 +1,6 @@
 """``python -m tests.soak``: the campaign, for as long as you like.
 
-    python -m tests.soak --minutes 30              all three kinds in turn
+    python -m tests.soak --minutes 30              all kinds in turn
     python -m tests.soak --only kills --trials 250  so many, however long it takes
     python -m tests.soak --only damage --trial 17  one trial again
 
@@ -16,10 +16,15 @@ import sys
 import time
 from collections import Counter
 
-from tests.soak import damage, inputs, kills
+from tests.soak import damage, inputs, kills, simulation
 from tests.soak.trial import BAD, VERDICTS
 
-KINDS = {"inputs": inputs.trial, "damage": damage.trial, "kills": kills.trial}
+KINDS = {
+    "inputs": inputs.trial,
+    "damage": damage.trial,
+    "kills": kills.trial,
+    "programs": simulation.trial,
+}
 
 
 def main() -> None:
@@ -29,7 +34,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--trials", type=int, help="so many of each kind, instead of --minutes")
     parser.add_argument("--first", type=int, default=0, help="number of the first trial")
-    parser.add_argument("--only", default=",".join(KINDS), help="inputs, damage, kills")
+    parser.add_argument("--only", default=",".join(KINDS), help=f"of {', '.join(KINDS)}")
     parser.add_argument("--trial", type=int, help="only the trial of this number")
     asked = parser.parse_args()
     kinds = [kind for kind in asked.only.split(",") if kind in KINDS]

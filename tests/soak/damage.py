@@ -12,8 +12,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 
-import numpy as np
-import torch
+from tests.soak.simulation import facts, simulated
 from tests.soak.trial import Command, draws, numbers, run, tried
 
 import headwater as hw
@@ -59,19 +58,11 @@ def _command(place: Path) -> tuple[str, str]:
 
 def _goes_on(place: Path) -> tuple[str, str]:
     """The same simulation again."""
-    return tried(lambda: _facts(_simulated(place)), "simulate", _facts(_simulated()))
+    return tried(lambda: facts(simulated(place)), "simulate", facts(simulated()))
 
 
 def _loaded(place: Path) -> tuple[str, str]:
-    return tried(lambda: _facts(hw.load_run(place)), "load_run", _facts(_simulated()))
-
-
-def _facts(found: hw.Run) -> object:
-    """All that a run says, to the last bit."""
-    score = None if found.score is None else {k: v.tolist() for k, v in found.score.values.items()}
-    state = found.state
-    vectors = [v.tolist() for v in (state.parameters, state.average, found.ledger.client_shares)]
-    return [repr(found.history), state.round, state.weight, vectors, score]
+    return tried(lambda: facts(hw.load_run(place)), "load_run", facts(simulated()))
 
 
 @cache
@@ -108,7 +99,7 @@ def _checkpoint() -> Path:
             raise KeyboardInterrupt
 
     try:
-        _simulated(place, stop)
+        simulated(place, stop)
     except KeyboardInterrupt:
         return place
     raise AssertionError("it was to be stopped")
@@ -118,32 +109,8 @@ def _checkpoint() -> Path:
 def _saved() -> Path:
     """What ``run.save`` writes."""
     place = Path(mkdtemp(prefix="soak-"))
-    _simulated().save(place)
+    simulated().save(place)
     return place
-
-
-def _simulated(
-    folder: Path | None = None, see: Callable[[hw.Record], object] | bool = False
-) -> hw.Run:
-    """A small run with all that a run can keep: tests, momentum, one record per round."""
-    x = np.random.default_rng(0).normal(size=(40, 2))
-    y = (x[:, 0] > 0).astype(int)
-    model = torch.nn.Linear(2, 2)
-    with torch.no_grad():
-        model.weight.fill_(0.1)
-        model.bias.zero_()
-    stream = hw.Client(x[8:], y[8:], arrivals=hw.Constant(2), memory=hw.Fifo(4))
-    return hw.simulate(
-        model,
-        [hw.Client(x[:8], y[:8]), stream],
-        rounds=16,
-        test=(x, y),
-        test_every=2,
-        server=hw.Momentum(0.5),
-        checkpoint=folder,
-        progress=see,
-        workers=0,
-    )
 
 
 def _flip(content: bytes, draw: random.Random) -> bytes:

@@ -21,7 +21,7 @@ from headwater.errors import InputError
 
 VERDICTS = ("fine", "clear error", "traceback", "silently wrong", "stuck")
 BAD = VERDICTS[2:]
-LONGEST = 120.0  # seconds after which a small command counts as stuck
+LONGEST = 600.0  # seconds after which a small command counts as stuck, on a busy machine too
 _OFTEN = 0.05  # seconds between two states of a run, so that even a short one has many
 
 
