@@ -267,6 +267,9 @@ def test_folders_and_foreign_letters_are_named(tmp_path: Path) -> None:
         from_frame(tmp_path / "folder.csv", **COLUMNS)
     with pytest.raises(InputError, match=r"no.csv: there is no such file"):
         from_frame(tmp_path / "no.csv", **COLUMNS)
+    (tmp_path / "own.csv").write_text("device,at,a,y\np,2026-01-01,1,x\n", encoding="utf-16")
+    with pytest.raises(InputError, match=r"own.csv: this is not UTF-8 text"):
+        from_frame(tmp_path / "own.csv", **COLUMNS)
     (tmp_path / "own.csv").write_bytes(b"device,at,a,y\n\xe9,2026-01-01,1,x\nq,2026-01-02,2,z\n")
     with pytest.raises(InputError, match=r"'device': not UTF-8 text"):
         from_frame(tmp_path / "own.csv", **COLUMNS)

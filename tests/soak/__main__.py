@@ -16,11 +16,12 @@ import sys
 import time
 from collections import Counter
 
-from tests.soak import damage, inputs, kills, simulation
+from tests.soak import damage, inputs, kills, simulation, tables
 from tests.soak.trial import BAD, VERDICTS
 
 KINDS = {
     "inputs": inputs.trial,
+    "tables": tables.trial,
     "damage": damage.trial,
     "kills": kills.trial,
     "programs": simulation.trial,

@@ -230,7 +230,10 @@ def _file(path: Path, names: Sequence[str]) -> Columns:
         if kind == ".parquet":
             table = parquet.read_table(path)
         else:
-            separator = csv.ParseOptions(delimiter=separator_of(_first_line(path), names))
+            first = _first_line(path)
+            if "\0" in first:  # as in every second place of UTF-16
+                raise InputError(f"{path}: this is not UTF-8 text; save the file in UTF-8")
+            separator = csv.ParseOptions(delimiter=separator_of(first, names))
             table = csv.read_csv(path, parse_options=separator)
     except (pyarrow.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
         # Arrow says more than a line where it prints rows that it could not take apart.
