@@ -51,7 +51,6 @@ def source_of(settings: NodeSettings) -> Source | None:
     # each in its own module, so that a node without MQTT needs no MQTT library
     source, batch = settings.source, settings.limits.batch
     if isinstance(source, CsvSettings) and source.arrivals is None:
-        from headwater.devices.sources.recording import check_header
         from headwater.devices.sources.csv_replay import CsvReplay
         from headwater.devices.sources.recording import check_header
 
