@@ -160,6 +160,7 @@ def test_the_example_runs_as_it_is(tmp_path):
         ("classes = 3", "classes = 3\nscaling = {d = {mean = 1}}", r"scaling: \['d'\] are not"),
         ("classes = 3", "classes = 3\nscaling = {a = {scale = 0}}", "scaling.a: scale: not 0"),
         ("[log]", "[log", "not TOML"),
+        ("[log]", "x = " + "[" * 5000, "not TOML"),
     ],
 )
 def test_mistakes_are_named_as_in_the_file(toml, before, after, says):

@@ -218,6 +218,9 @@ def _chosen(
     if features is None:
         return [name for name in table.names if name not in (client, time, label)]
     table.need(features, "features")
+    twice = [name for name in features if list(features).count(name) > 1]
+    if twice:
+        raise InputError(f"features: {twice[0]!r} is there twice; name it once")
     if label in features:
         raise InputError(f"features: {label!r} is the label; leave it out")
     return list(features)

@@ -177,3 +177,13 @@ def test_a_model_is_named_with_a_colon(tmp_path: Path) -> None:
     for text in ("Net", ":Net", "my_pumps:"):
         with pytest.raises(InputError, match=f"model '{text}': name it as module:Class"):
             find_task("pumps.csv", client="device", time="at", label="y", net=text)
+
+
+def test_features_are_named_once() -> None:
+    with pytest.raises(InputError, match=r"features: 'a' is there twice"):
+        _ = OwnTable(table(), **COLUMNS, features=("a", "b", "a")).stream
+
+
+def test_what_is_no_task_is_told_what_a_task_needs() -> None:
+    with pytest.raises(InputError, match=r"task 'os:getcwd': it has no name, .*a task needs"):
+        find_task("os:getcwd")

@@ -23,7 +23,7 @@ def read(path: Path) -> NodeSettings:
         raise InputError(f"{path}: there is no such file; give a NODE.toml")
     try:
         content = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{path}: this is not TOML: {error}") from None
     try:
         settings = NodeSettings.model_validate(content)

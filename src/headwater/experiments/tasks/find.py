@@ -109,7 +109,9 @@ def _made(found: Any, data_dir: Path | None) -> Any:
 
 def _checked(task: Any, text: str) -> Task:
     # Not looked up on the task itself: `complete` may be a property that loads all data.
-    missing = [n for n in _NEEDED if not hasattr(type(task), n) and n not in vars(task)]
+    missing = [
+        n for n in _NEEDED if not hasattr(type(task), n) and n not in getattr(task, "__dict__", ())
+    ]
     if missing:
         raise InputError(
             f"task {text!r}: it has no {', '.join(missing)}; a task needs {', '.join(_NEEDED)} "
