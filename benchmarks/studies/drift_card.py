@@ -1,7 +1,7 @@
 """``python -m benchmarks.studies.drift_card``: what the study of streams that change has found.
 
 Reads ``docs/results/drift/activity.jsonl`` and writes ``docs/results/drift.md`` with its picture.
-Only seeds of which every run is finished count. What is said in words stands in
+Of each course only seeds of which every run is finished count. What is said in words stands in
 ``docs/results/remarks/drift.md``.
 """
 
@@ -28,17 +28,22 @@ Runs = Mapping[tuple[str, str, int], Mapping[str, Any]]
 _SMOOTH = 7  # rounds
 
 
-def read() -> tuple[Runs, list[int], float]:
-    """The runs by course, strategy and seed; the seeds that are complete; the learning rate."""
+def read() -> tuple[Runs, float]:
+    """The runs by course, strategy and seed, and their learning rate."""
     stored = [line for line in RunLog(PLACE / "activity.jsonl").read("run") if not line["tuning"]]
     runs = {(r["course"], r["strategy"], r["seed"]): r for r in stored}
-    cells = [(course, strategy) for course in COURSES for strategy in STRATEGIES]
+    return runs, stored[0]["rate"]
+
+
+def complete(runs: Runs, course: str) -> list[int]:
+    """The seeds of which every strategy is finished."""
     every = sorted({seed for *_, seed in runs})
-    return runs, [s for s in every if all((*c, s) in runs for c in cells)], stored[0]["rate"]
+    return [s for s in every if all((course, name, s) in runs for name in STRATEGIES)]
 
 
-def table(runs: Runs, seeds: Sequence[int], course: str) -> str:
+def table(runs: Runs, course: str) -> str:
     """One line for each strategy."""
+    seeds = complete(runs, course)
 
     def over(strategy: str, first: int, last: int) -> list[float]:
         return [score(runs[course, strategy, seed], first, last) for seed in seeds]
@@ -50,6 +55,9 @@ def table(runs: Runs, seeds: Sequence[int], course: str) -> str:
         found = Interval.of((after - over("uniform", CHANGE + 1, ROUNDS)).tolist())
         return f"{100 * found.mean:+.1f} ± {100 * (found.ci95 or 0):.1f}"
 
+    def tested(strategy: str) -> str:
+        return str(Interval.of([runs[course, strategy, seed]["test"] for seed in seeds]))
+
     def alarms(strategy: str) -> str:
         found = [runs[course, strategy, seed]["alarms"] for seed in seeds]
         return "; ".join(", ".join(map(str, a)) or "none" for a in found) if any(found) else "–"
@@ -59,12 +67,13 @@ def table(runs: Runs, seeds: Sequence[int], course: str) -> str:
         "Rounds 21–75 %": lambda s: str(Interval.of(over(s, 21, CHANGE))),
         "Rounds 76–150 %": lambda s: str(Interval.of(over(s, CHANGE + 1, ROUNDS))),
         "minus uniform, points": paired,
+        "Last test %": tested,
         "Alarms by seed": alarms,
     }
-    return markdown_table(columns, list(STRATEGIES))
+    return f"{len(seeds)} seeds.\n\n" + markdown_table(columns, list(STRATEGIES))
 
 
-def draw(runs: Runs, seeds: Sequence[int]) -> None:
+def draw(runs: Runs) -> None:
     """Accuracy of samples as they arrive, over the rounds, for each course of the change."""
     picture = figure(12, 4)
     panels = picture.subplots(1, 3, sharey=True)
@@ -73,6 +82,7 @@ def draw(runs: Runs, seeds: Sequence[int]) -> None:
         axes.imshow(
             new[None], extent=(0.5, ROUNDS + 0.5, 0, 100), aspect="auto", cmap="Greys", vmax=5
         )
+        seeds = complete(runs, course)
         for colour, strategy in zip(COLOURS, STRATEGIES, strict=False):
             curves = [_smooth(runs[course, strategy, seed]["prequential"]) for seed in seeds]
             mean = 100 * np.mean(curves, axis=0)
@@ -93,8 +103,8 @@ def _smooth(arrivals: Sequence[Sequence[float]]) -> np.ndarray:
 
 
 def main() -> None:
-    runs, seeds, rate = read()
-    draw(runs, seeds)
+    runs, rate = read()
+    draw(runs)
     remarks = (PLACE.parent / "remarks" / "drift.md").read_text()
     words = {
         "none": "Without a change",
@@ -102,10 +112,10 @@ def main() -> None:
         "gradual": "A gradual change: from none in round 76 to all in round 105",
         "back and forth": "Back and forth: rounds 76–105 and 136–150",
     }
-    parts = [f"## {words[course]}\n\n{table(runs, seeds, course)}" for course in COURSES]
+    parts = [f"## {words[course]}\n\n{table(runs, course)}" for course in COURSES]
     settings = (
-        f"{len(seeds)} seeds, {100 * HISTORICAL:g} % of the users historical, {ROUNDS} rounds, "
-        f"five local steps, learning rate {rate:g} for all: the best mean over the strategies "
+        f"{100 * HISTORICAL:g} % of the users are historical; {ROUNDS} rounds, five local steps, "
+        f"learning rate {rate:g} for all: the best mean over the strategies "
         "without a change, among 0.01, 0.03, 0.1, 0.3 and 1, on streams that end before the "
         "validation part."
     )
