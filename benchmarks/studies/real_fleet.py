@@ -20,8 +20,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import sqlite3
 import sys
 import time
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -148,6 +150,21 @@ class Recalled:
         roster, _ = _roster(self.fleet.folder / "run")
         return [self.fleet.clients.index(roster[m].name) for m in range(len(roster))]
 
+    @cached_property
+    def streamed(self) -> tuple[int, float]:
+        """Hours of the streams that were predicted before they were learned from; how many right.
+
+        The journal has the latest ones only; the nodes' own files have the sums over all.
+        """
+        count, right = 0, 0.0
+        for name in self.fleet.streams:
+            path = self.fleet.folder / "nodes" / name / "memory.db"
+            with closing(sqlite3.connect(path)) as database:
+                state = dict(database.execute("SELECT name, value FROM state"))
+            count += int(state.get("scored", 0))
+            right += float(state.get("scored_metric", 0.0))
+        return count, right / max(1, count)
+
     @property
     def parameters(self) -> Numbers:
         """After the last round of the journal, also of a run that goes on."""
@@ -162,7 +179,7 @@ class Recalled:
         model.load_state_dict(first.to_torch_state_dict())
         return model
 
-    def simulate(self, seed: int) -> hw.Run:
+    def simulate(self, seed: int, test_every: int = 0) -> hw.Run:
         """The same arrivals, memories and shares in the simulator."""
         run, learning = self.fleet.folder / "run", self.fleet.learning
         ledger, (roster, _) = read_ledger(run), _roster(run)
@@ -188,7 +205,7 @@ class Recalled:
             learning.batch_size,
             learning.learning_rate,
             seed,
-            test_every=1,
+            test_every=test_every,
         )
 
     def tested(self, model: nn.Module) -> float:
@@ -231,19 +248,19 @@ def vector(model: nn.Module) -> Numbers:
 
 def measure(strategy: str, recalled: Recalled, seeds: int) -> dict[str, object]:
     """One line of the table, and the curves of the picture."""
-    again = recalled.simulate(recalled.fleet.learning.seed)
+    again = recalled.simulate(recalled.fleet.learning.seed, test_every=1)
     fleet_model = recalled.model(0)
     nn.utils.vector_to_parameters(torch.from_numpy(recalled.parameters), fleet_model.parameters())
     others = [recalled.tested(recalled.simulate(seed).model) for seed in range(1, seeds)]
     spread = [recalled.tested(again.model), *others]
-    metrics = recalled.entries[-1].metrics
+    scored, right = recalled.streamed
     return {
         "strategy": strategy,
         "difference": float(np.abs(vector(again.model) - recalled.parameters).max()),
         "test": recalled.tested(fleet_model),
         "simulated": spread,
-        "prequential": metrics.get("prequential-metric"),
-        "scored": metrics.get("prequential-count"),
+        "prequential": right,
+        "scored": scored,
         "came": recalled.in_one_place(everything=False),
         "everything": recalled.in_one_place(everything=True),
         "seconds": [entry.seconds for entry in recalled.entries],
@@ -291,9 +308,8 @@ def main() -> None:
         settings = {k: str(v) for k, v in vars(args).items() if k not in ("folder", "out")}
         here = machine.describe("python -m benchmarks.studies.real_fleet")
         content = {"machine": asdict(here), "settings": settings, "runs": found}
-        name = f"fleet_{args.transport}"
-        (args.out / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
-        draw(found, args.out / f"{name}.png")
+        (args.out / "fleet.json").write_text(json.dumps(content, indent=1) + "\n")
+        draw(found, args.out / "fleet.png")
         print(table(found), flush=True)
 
 

@@ -29,7 +29,7 @@ def table(rows: list[Row]) -> str:
     )
     lines = [head, "|---|--:|--:|--:|--:|--:|--:|"]
     for row in rows:
-        stream = "–" if row["prequential"] is None else f"{100 * row['prequential']:.1f}"
+        stream = f"{100 * row['prequential']:.1f} of {row['scored']:,.0f}"
         lines.append(
             f"| {row['strategy']} | {row['historical']:.2f} | {100 * row['test']:.1f} | "
             f"{interval(row['simulated'])} | {stream} | {row['difference']:.1e} | "
@@ -65,7 +65,7 @@ def draw(rows: list[Row], path: Path) -> None:
     )
     tests.set_title("Each station's last fifth", fontsize=10)
     tests.set_ylabel("right forecasts, %")
-    stream.set_title("Test, then train: the streams so far", fontsize=10)
+    stream.set_title("Test, then train: the latest hours", fontsize=10)
     for axes in (tests, stream):
         axes.set_xlabel("round")
         axes.spines[["top", "right"]].set_visible(False)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import intakes
 import pytest
@@ -69,6 +70,26 @@ def test_a_broker_that_goes_away_is_waited_for(tmp_path, broker):
         broker.stop()
         broker.start()
         broker.wait_for("Sending CONNACK to a")
+        broker.publish([message(k) for k in range(5, 10)])
+        taking.until_arrived(10)
+        assert held(taking.intake) == list(range(10))
+
+
+@pytest.mark.soak
+def test_a_broker_that_is_away_for_minutes_is_waited_for(tmp_path, broker):
+    """Pauses between attempts grow, but not beyond ``longest_wait``; nothing is lost or doubled."""
+    with Taking(settings(tmp_path, broker, source={"longest_wait": 20.0})) as taking:
+        subscribed(taking, broker)
+        broker.publish([message(k) for k in range(5)])
+        taking.until_arrived(5)
+        broker.stop()
+        time.sleep(180)
+        assert taking.stream.is_alive()
+        assert taking.stream.failure is None
+        began = time.monotonic()
+        broker.start()
+        broker.wait_for("Sending CONNACK to a")
+        assert time.monotonic() - began < 60
         broker.publish([message(k) for k in range(5, 10)])
         taking.until_arrived(10)
         assert held(taking.intake) == list(range(10))

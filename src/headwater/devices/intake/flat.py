@@ -18,7 +18,7 @@ from pydantic_core import from_json
 
 try:
     import msgspec
-except ImportError:  # not installed: three times the time, the same rows
+except ImportError:  # not installed: reading takes longer, the rows are the same
     msgspec = None  # type: ignore[assignment]
 
 Row = tuple[Any, ...]  # features, label, id, time: as the sender wrote them, not yet checked

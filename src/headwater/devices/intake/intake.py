@@ -53,7 +53,7 @@ class Intake:
         with self.memory.database.transaction():
             whole = self._whole(mapped)
             if whole:
-                self._enter(_join(whole), self.round)
+                self._enter(join(whole), self.round)
             self.refuse(mapped.wrong)
             self.memory.state.add("messages", len(messages))
             if remember is not None:
@@ -105,7 +105,8 @@ class Intake:
         self.memory.take_in(Batch(x, y, batch.ids, batch.times), round)
 
 
-def _join(whole: Sequence[Rows]) -> Batch:
+def join(whole: Sequence[Rows]) -> Batch:
+    """Samples that have features and labels, one after the other."""
     features = [rows.x for rows in whole if rows.x is not None]
     labels = [rows.y for rows in whole if rows.y is not None]
     if len(whole) == 1:  # the usual case: nothing to put together

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.devices.intake.intake import join
 from headwater.devices.intake.mapping import Message, Record, SampleMapping
 from headwater.devices.memory import Batch
 from headwater.devices.settings.samples import SampleSettings
@@ -72,11 +73,9 @@ class Recording:
         if not whole:
             reason = f", such as: {mapped.wrong[0][1]}" if mapped.wrong else ""
             raise InputError(f"{path}: there are no usable samples in this file{reason}")
-        x = np.concatenate([rows.x for rows in whole if rows.x is not None])
-        y = np.concatenate([rows.y for rows in whole if rows.y is not None])
-        ids = [id for rows in whole for id in rows.ids]
-        times = [time for rows in whole for time in rows.times]
-        return cls(Batch(*mapping.schema.arrays(x, y), ids, times), mapped.wrong)
+        batch = join(whole)
+        x, y = mapping.schema.arrays(batch.x, batch.y)
+        return cls(Batch(x, y, batch.ids, batch.times), mapped.wrong)
 
 
 class RoundReplay:
