@@ -1,7 +1,7 @@
 """The first trials of the campaign (``make soak``): none is wrong, stuck or ends in a traceback."""
 
 import pytest
-from tests.soak import damage, inputs, kills, simulation
+from tests.soak import damage, inputs, kills, simulation, tables
 from tests.soak.trial import BAD
 
 
@@ -10,6 +10,12 @@ def test_bad_inputs_are_answered(part: int) -> None:
     for number in range(25 * part, 25 * (part + 1)):
         verdict, what = inputs.trial(number)
         assert verdict not in BAD, f"{number}: {what}"
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_tables_and_node_files_are_read_or_named(number: int) -> None:
+    verdict, what = tables.trial(number)
+    assert verdict not in BAD, what
 
 
 @pytest.mark.parametrize("number", range(10))
