@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headwater.cli.help_text import with_flowing_help
 from headwater.cli.main import app
 from headwater.errors import InputError
 from headwater.files import replace
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 
 @app.command()
+@with_flowing_help
 def report(
     folder: Annotated[
         Path, typer.Argument(help="Run folder of headwater run or paper table, or of run.save().")
@@ -26,10 +28,11 @@ def report(
 ) -> None:
     """Write one HTML page about a run: tables, pictures to point at, and the ledger.
 
-    The page is a single file that loads nothing from anywhere: send it, print it, open it without
-    a network. It shows every strategy's scores over the rounds; who held how much when, and what
-    it counted; the effective samples of each round; and how each client fared in the end. Of very
-    many clients it shows those who count most, those for whom the model is worst, and some others.
+    FOLDER is the run folder of headwater run or paper table, or one of run.save(). The page is a
+    single file that loads nothing from anywhere: send it, print it, open it without a network. It
+    shows every strategy's scores over the rounds; who held how much when, and what it counted; the
+    effective samples of each round; and how each client fared in the end. Of very many clients it
+    shows those who count most, those for whom the model is worst, and some others.
 
     Examples:
 
