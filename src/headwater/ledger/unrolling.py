@@ -54,19 +54,23 @@ def unroll(
     leave = np.empty(offsets[-1], np.int32)
     for process, rule, members in kinds_of_clients(arrivals, memory, sizes):
         samples = Samples.of(members, sizes[members], seed)
+        firsts = np.cumsum(sizes[members]) - sizes[members]
         where = _sample_numbers(offsets, members, samples)
-        enter[where], leave[where] = _intervals(process, rule, samples, rounds)
+        enter[where], leave[where] = _intervals(process, rule, samples, firsts, rounds)
     return Holdings(offsets, enter, leave, rounds)
 
 
 def _intervals(
-    process: Arrivals, rule: Memory, samples: Samples, rounds: int
+    process: Arrivals, rule: Memory, samples: Samples, firsts: Counts, rounds: int
 ) -> tuple[Rounds, Rounds]:
-    """Enter and leave of a group of clients with the same process and rule."""
+    """Enter and leave of a group of clients with the same process and rule.
+
+    ``firsts`` are the places of the clients' first samples.
+    """
     end: Rounds | int = rounds + 1
     if isinstance(process, Departures):
         end = np.minimum(_departures(process, samples), rounds + 1)
-    arrival = _arrivals(process, samples)
+    arrival = _arrivals(process, samples, firsts)
     enter = np.minimum(arrival, end)
     leave = np.broadcast_to(np.asarray(end, np.int64), enter.shape)
     if rule.capacity is not None:
@@ -131,24 +135,22 @@ def _sample_numbers(offsets: Counts, members: Counts, samples: Samples) -> Count
 # ------------------------------------------------------------------ what users' own rules answer
 
 
-def _arrivals(process: Arrivals, samples: Samples) -> Rounds:
+def _arrivals(process: Arrivals, samples: Samples, firsts: Counts) -> Rounds:
     """Ask a process when samples arrive: from round 1 on, and never falling along a client."""
     who = f"{process!r}.rounds"
     rounds = whole_numbers(process.rounds(samples), len(samples.position), who)
-    # Where the number falls another client must begin: one comparison per sample finds the falls,
-    # and what else is asked, is asked of these few.
-    falls = np.flatnonzero(rounds[1:] < rounds[:-1]) + 1
-    within = falls[samples.position[falls] > 0]
-    if len(within):
-        i = int(within[0])
+    # Where the number falls another client must begin. To count the falls is the cheapest look at
+    # all samples; where one is too many, it is looked up.
+    falls = rounds[1:] < rounds[:-1]
+    if np.count_nonzero(falls) > np.count_nonzero(falls[firsts[1:] - 1]):
+        i = int(np.argmax(falls & (samples.position[1:] > 0))) + 1
         raise InputError(
             f"{who}: a sample must not arrive before the one in front of it; samples "
             f"{samples.position[i] - 1} and {samples.position[i]} of client {samples.client[i]} "
             f"arrive in rounds {rounds[i - 1]} and {rounds[i]}"
         )
-    # Between two falls the numbers rise, so the least of all is the first or follows a fall.
-    low = np.concatenate([[0], falls])
-    i = int(low[np.argmin(rounds[low])])
+    # So a client's first sample is its earliest.
+    i = int(firsts[np.argmin(rounds[firsts])])
     if rounds[i] < 1:
         raise InputError(
             f"{who}: rounds are counted from 1; sample {samples.position[i]} of client "
