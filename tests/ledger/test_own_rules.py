@@ -176,6 +176,7 @@ def test_the_checks_cost_little():
     samples = Samples.of(np.arange(len(counts)), counts, 0)
     rounds = hw.Constant(2).rounds(samples)
     slots = hw.Fifo(4).slots(samples)
+    firsts = np.flatnonzero(samples.position == 0)
 
     def seconds(work):
         took = []
@@ -187,7 +188,7 @@ def test_the_checks_cost_little():
 
     checks = seconds(
         lambda: (
-            unrolling._arrivals(Process(lambda s: rounds), samples),
+            unrolling._arrivals(Process(lambda s: rounds), samples, firsts),
             unrolling._slots(Rule(lambda s: slots, 4), 4, samples),
         )
     )
