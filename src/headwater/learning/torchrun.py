@@ -10,6 +10,7 @@ Without torchrun there is one rank, the first, and nothing here starts a thread 
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable
 from functools import cache
@@ -118,3 +119,11 @@ def _connect() -> None:
     place = PrefixStore(f"headwater/{restart}", store)
     both = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     dist.init_process_group(both, store=place, rank=rank, world_size=size)
+    # Left open, its threads may be at work while Python goes down, and end the process by abort().
+    atexit.register(_disconnect)
+
+
+def _disconnect() -> None:
+    """Close the connection, unless somebody has done so."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
