@@ -72,15 +72,23 @@ def _disturb(
         with suppress(ProcessLookupError):
             os.kill(target, _SIGNALS.get(way, signal.SIGKILL))
     ended = command.finish()
-    # Before our own first line there is nobody who could answer but Python itself.
-    if way in ("TERM", "Ctrl-C") and after < 0.5:
-        died = ended.code in (-signal.SIGTERM, -signal.SIGINT)
-        if died or ended.err.strip().endswith("KeyboardInterrupt"):
-            ended = Ended(130, "", "stopped")
+    if way in ("TERM", "Ctrl-C") and _only_python(ended):
+        ended = Ended(130, "", "stopped")
     latest = time.monotonic() + 10
     while (left := [pid for pid in workers if _alive(pid)]) and time.monotonic() < latest:
         time.sleep(0.02)
     return ended, left
+
+
+def _only_python(ended: Ended) -> bool:
+    """Whether a signal came before our first line or after our last one.
+
+    Then there is nobody who could answer but Python itself, which dies of it.
+    """
+    died = ended.code in (-signal.SIGTERM, -signal.SIGINT)
+    startled = ended.err.strip().endswith("KeyboardInterrupt") and "headwater/" not in ended.err
+    finished = ended.out.rstrip().endswith("}")
+    return startled or (died and (finished or not ended.err.strip()))
 
 
 def _alive(pid: int) -> bool:
