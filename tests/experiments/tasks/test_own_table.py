@@ -187,3 +187,14 @@ def test_features_are_named_once() -> None:
 def test_what_is_no_task_is_told_what_a_task_needs() -> None:
     with pytest.raises(InputError, match=r"task 'os:getcwd': it has no name, .*a task needs"):
         find_task("os:getcwd")
+
+
+def test_a_first_time_long_before_all_others_is_named() -> None:
+    """One clock that was not set would leave nearly all rounds without a sample."""
+    rows = table()
+    rows.loc[0, "at"] = pd.Timestamp("1970-01-01")
+    wrong = OwnTable(rows, **COLUMNS)
+    # By lot a client is historical or not; as a historical one's, the time decides nothing.
+    with pytest.raises(InputError, match=r"column 'at': the first time, 1970-01-01.*historical_be"):
+        [wrong.split(0.3, 20, seed) for seed in range(8)]
+    OwnTable(table(), **COLUMNS).split(0.3, 20, 0)

@@ -27,7 +27,7 @@ from headwater.experiments.tasks.models import Dense, seeded
 from headwater.experiments.tasks.partition import historical_clients
 from headwater.experiments.tasks.scaling import Scaling, outlier
 from headwater.experiments.tasks.task import Defaults, Split
-from headwater.learning.clock import Clock, point
+from headwater.learning.clock import Clock, Times, point
 from headwater.learning.columns import Columns, columns
 from headwater.learning.frames import (
     Flags,
@@ -46,6 +46,8 @@ HIDDEN = 64
 """Units of the hidden layer if no model is given."""
 MOST_CLASSES = 1000
 """Of labels that are whole numbers; with more of them, the column is hardly one of classes."""
+_LATE = 0.99
+"""Of the run's time; a stream half of whose rows come after that has a wrong time at its start."""
 _log = logging.getLogger(__name__)
 
 
@@ -160,7 +162,18 @@ class OwnTable:
         if self.historical_before is not None:
             begin = point(self.historical_before, "historical_before", stream.numeric)
         clock = Clock(begin, (end - begin) / rounds, stream.numeric)
+        self._check_times(fresh, clock, end)
         return federation(scaled, end, clock, old, Fifo(self.capacity))
+
+    def _check_times(self, times: Times, clock: Clock, end: float) -> None:
+        """Refuse a first time so early that nearly all of the run would be an empty wait."""
+        late = (np.median(times) - clock.begin) / (end - clock.begin)
+        if self.historical_before is None and late > _LATE:
+            raise InputError(
+                f"{self.name}, column {self.time!r}: the first time, {clock.words[0]}, is so long "
+                "before the others that half of the rows would come in the last hundredth of the "
+                "run; mend or drop such rows, or say when history ends (historical_before)"
+            )
 
     def _old(self, stream: Stream, end: float, historical: float, seed: int) -> Flags:
         """Who is historical: by time if it is told when history ends, else by lot."""
