@@ -128,6 +128,9 @@ def test_optimisers_of_one_s_own_need_a_horizon_of_one_s_own():
     given = {"rounds": 4, "server": hw.Momentum(0.9)}
     with pytest.raises(hw.InputError, match=r"horizon.*server="):
         hw.simulate(nn.Linear(4, 2), clients, hw.Remembered(heterogeneity=0.0), **given)
+    forgetful = hw.Forgetting(hw.Remembered(heterogeneity=0.0))
+    with pytest.raises(hw.InputError, match=r"Remembered\(\) measures its horizon"):
+        hw.simulate(nn.Linear(4, 2), clients, forgetful, **given)
     hw.simulate(nn.Linear(4, 2), clients, hw.Remembered(0.25, 0.0), **given)
 
 

@@ -208,9 +208,10 @@ def simulate(
 
 def _check_horizon(strategy: Strategy, local: object, server: object) -> None:
     """The measured horizon is that of plain steps: momentum and Adam forget at another pace."""
-    if isinstance(strategy, Remembered) and strategy.horizon is None and (local or server):
+    rule = strategy.base if isinstance(strategy, Forgetting) else strategy
+    if isinstance(rule, Remembered) and rule.horizon is None and (local or server):
         raise InputError(
-            f"strategy: {type(strategy).__name__}() measures its horizon for plain gradient steps; "
+            f"strategy: {type(rule).__name__}() measures its horizon for plain gradient steps; "
             "with optimisers in local= or server= give it, as in Remembered(horizon=0.25)"
         )
 

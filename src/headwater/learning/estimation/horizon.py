@@ -1,9 +1,9 @@
 """The horizon of a run, measured before its first round.
 
 The curvature of a network at its random start is not that which most of the run will meet: within
-the first twentieth of its rounds it grows several times (docs/remembered.md has the figures), and
-little after that. So a pilot of that length is learned first, and the horizon is measured where it
-leads. For linear models the pilot changes nothing.
+the first twentieth of its rounds it grows most (docs/remembered.md has the figures). So a pilot of
+that length is learned first, in which everybody takes part, and the horizon is measured where it
+leads. For linear models the pilot changes little.
 """
 
 from __future__ import annotations
