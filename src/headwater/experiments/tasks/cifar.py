@@ -115,6 +115,7 @@ class Cifar100Task(_Cifar):
     """CIFAR-100, Pachinko allocation within each group."""
 
     name: ClassVar[str] = "cifar100"
+    defaults: ClassVar[Defaults] = Defaults(rounds=1600, batch_size=8, tests=20)
 
     @cached_property
     def data(self) -> Images:
