@@ -16,7 +16,7 @@ from tests.soak.trial import Command, Ended, draws, numbers
 
 COMMAND = (
     *("run", "synthetic", "--out", "run", "--rounds", "400", "--local-steps", "1"),
-    *("--seeds", "1", "--learning-rate", "0.1", "--strategies", "uniform,share-0.5"),
+    *("--seeds", "1", "--learning-rate", "0.1", "--strategies", "uniform,remembered"),
     *("--cores", "2", "--json"),
 )
 WAYS = ("kill", "kill", "kill", "kill a worker", "TERM", "Ctrl-C")

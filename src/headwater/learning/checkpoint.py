@@ -31,6 +31,7 @@ from numpy.typing import ArrayLike
 from headwater.errors import InputError
 from headwater.files import replace
 from headwater.learning.algorithm import Record, State
+from headwater.learning.estimation.kept import Kept
 
 _SECONDS = 10.0  # between two states; a kill costs at most that much work
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, BadZipFile, EOFError, UnicodeDecodeError)
@@ -63,10 +64,17 @@ class Checkpoint:
         manner: How the rounds are computed that are stored from now on.
     """
 
-    def __init__(self, folder: Path, identity: Mapping[str, str], rounds: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        identity: Mapping[str, str],
+        rounds: int,
+        measured: Kept | None = None,
+    ) -> None:
         self.folder = folder
         self._identity = json.dumps(dict(identity))
         self._rounds = rounds
+        self._measured = json.dumps(asdict(measured) if measured else None)
         self.manner = ""
         self._lines = folder / "rounds.jsonl"
         self._check = ""  # of the last line that is known
@@ -79,6 +87,11 @@ class Checkpoint:
         self.folder.mkdir(parents=True, exist_ok=True)
         lines = [self._line(record) for record in history]
         replace(self._lines, "".join(lines).encode())
+
+    def keep(self, start: State) -> None:
+        """Write where a run begins: what was measured for it may have taken long."""
+        self._newest = start
+        self.write()
 
     def save(self, state: State, record: Record) -> None:
         """Remember a round; write if enough time has passed."""
@@ -113,6 +126,7 @@ class Checkpoint:
             "identity": self._identity,
             "rounds": self._rounds,
             "manner": self.manner,
+            "measured": self._measured,
             "round": state.round,
             "weight": state.weight,
             "check": self._check,
@@ -148,6 +162,23 @@ def read(folder: Path) -> Stored | None:
         raise _damaged(file, str(error)) from error
     history = read_rounds(folder / "rounds.jsonl", state.round, check)
     return Stored(state, history, identity, rounds, manner)
+
+
+def read_measured(folder: Path) -> Kept | None:
+    """What was measured before the first round of a folder's run, or None.
+
+    Raises:
+        InputError: if the state is damaged.
+    """
+    file = folder / "state.npz"
+    if not file.exists():
+        return None
+    try:
+        with np.load(file, allow_pickle=False) as saved:
+            kept = json.loads(str(saved["measured"])) if "measured" in saved else None
+            return Kept(**kept) if kept else None
+    except _UNREADABLE as error:
+        raise _damaged(file, str(error)) from error
 
 
 def read_rounds(file: Path, count: int | None = None, last: str | None = None) -> list[Record]:

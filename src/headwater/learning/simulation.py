@@ -21,11 +21,12 @@ from headwater.learning.algorithm import Rate, Record, State, schedule
 from headwater.learning.arrays import Values
 from headwater.learning.callbacks import Beginning, Callback, Callbacks, ProgressBar
 from headwater.learning.callbacks.callback import Moment, Told
-from headwater.learning.checkpoint import Checkpoint, read
+from headwater.learning.checkpoint import Checkpoint, read, read_measured
 from headwater.learning.course import Course, check_same
 from headwater.learning.engines import Engine, choose, manner
 from headwater.learning.engines.flat import FlatModel
 from headwater.learning.estimation import resolve
+from headwater.learning.estimation.kept import Kept
 from headwater.learning.evaluation import Score
 from headwater.learning.federation import Client, Federation
 from headwater.learning.follow import Follower, weight_after, with_shares
@@ -155,6 +156,8 @@ def simulate(
     # What arrives is the only thing that can say when to forget.
     prequential = prequential or isinstance(wanted, Forgetting)
 
+    kept = torchrun.from_first(partial(_measured_before, checkpoint))
+
     def plan(length: int) -> Course:
         # Strategies may look at what is drawn, not only at what is held.
         holdings = replace(federation.holdings(length, seed), drawing=local_work)
@@ -162,7 +165,10 @@ def simulate(
         rate = server_rate * sum(rates) / length
         # What a strategy leaves open is measured where the clients' samples are.
         probe = problem.model if place == CPU else own_copy(problem.model).cpu()
-        chosen = resolve(wanted, probe, federation, holdings, loss, seed, rate)
+        if kept is not None and kept.answers(wanted, length):
+            chosen = kept.fill(wanted)
+        else:
+            chosen = resolve(wanted, probe, federation, holdings, loss, seed, rate)
         ledger = Ledger.weigh(holdings, chosen)
         tests = Tests.of(federation.test, problem, metrics, test_every, length)
         return Course(
@@ -183,7 +189,8 @@ def simulate(
 
     def begin() -> tuple[State, list[Record]]:
         nonlocal store
-        store, state, history = _beginning(checkpoint, course, plan)
+        measured = Kept.of(wanted, course.strategy, rounds)
+        store, state, history = _beginning(checkpoint, course, plan, measured)
         return state, history
 
     # Of several ranks the first reads and writes, and tells the others where the run is.
@@ -242,18 +249,28 @@ def _federation(
     return clients if test is None else clients.tested_on(test)
 
 
+def _measured_before(folder: Path | str | None) -> Kept | None:
+    """What a stopped run had measured for its strategy."""
+    return None if folder is None else read_measured(_folder(folder))
+
+
 def _beginning(
-    folder: Path | str | None, course: Course, plan: Callable[[int], Course]
+    folder: Path | str | None,
+    course: Course,
+    plan: Callable[[int], Course],
+    measured: Kept | None,
 ) -> tuple[Checkpoint | None, State, list[Record]]:
     """Where the run starts: at the model's parameters, or where the folder's run has got to."""
     start = State.start(course.problem.initial())
     if folder is None:
         return None, start, []
     path = _folder(folder)
-    store = Checkpoint(path, course.identity, course.rounds)
+    store = Checkpoint(path, course.identity, course.rounds, measured)
     stored = read(path)
     if stored is None:
         store.begin()
+        if measured is not None:
+            store.keep(start)
         return store, start, []
     planned = course if stored.rounds == course.rounds else plan(stored.rounds)
     check_same(stored, planned, course)
