@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import os
+import struct
 import tempfile
+import zlib
 from pathlib import Path
+from zipfile import BadZipFile
 
 from headwater.errors import InputError
+
+# What reading a damaged .npz or JSON may raise: a flipped bit in a zip file can name a way of
+# compression that nobody knows (NotImplementedError), ask for a password (RuntimeError), or have
+# an array begin in the middle of another. UnicodeDecodeError is a ValueError.
+UNREADABLE = (
+    *(OSError, EOFError, ValueError, KeyError, TypeError, RuntimeError, MemoryError),
+    *(BadZipFile, zlib.error, struct.error, SyntaxError),
+)
 
 
 def replace(path: Path, content: bytes) -> None:

@@ -425,6 +425,25 @@ def test_damage_is_never_believed(tmp_path, undisturbed, name):
     assert refused > 50
 
 
+def test_a_flipped_bit_anywhere_in_the_state_is_named_or_without_effect(tmp_path, undisturbed):
+    run(tmp_path)
+    file = tmp_path / "state.npz"
+    whole, chance, refused = file.read_bytes(), random.Random(3), 0
+    for place in range(0, len(whole), 4):
+        changed = bytearray(whole)
+        changed[place] ^= 1 << chance.randrange(8)
+        file.write_bytes(changed)
+        try:
+            stored = checkpoint.read(tmp_path)
+            checkpoint.read_measured(tmp_path)
+        except hw.InputError:
+            refused += 1
+        else:
+            assert stored.history == undisturbed.history
+            assert torch.equal(stored.state.parameters, undisturbed.state.parameters)
+    assert refused > 0.15 * len(whole)
+
+
 def test_a_finished_run_goes_on_for_more_rounds(tmp_path):
     """Weights that do not look ahead: the longer run is the run of that length from the start."""
     kinds = {"strategy": hw.ByMemory(), "test_every": 1}

@@ -20,12 +20,11 @@ from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 from types import TracebackType
-from zipfile import BadZipFile
 
 import numpy as np
 
 from headwater.errors import InputError
-from headwater.files import replace, sweep
+from headwater.files import UNREADABLE, replace, sweep
 from headwater.flower.journal import Entry, Journal
 from headwater.flower.roster import Roster
 from headwater.flower.state import State
@@ -98,7 +97,7 @@ class Checkpoint:
                 state = State(
                     about["round"], saved["parameters"], saved["average"], about["weight"]
                 )
-        except (OSError, ValueError, KeyError, BadZipFile, EOFError) as error:
+        except UNREADABLE as error:
             raise InputError(f"{self._state}: cannot be read ({error})") from error
         if about["settings"] != self._settings:
             raise InputError(

@@ -22,19 +22,17 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
 from headwater.errors import InputError
-from headwater.files import replace
+from headwater.files import UNREADABLE, replace
 from headwater.learning.algorithm import Record, State
 from headwater.learning.estimation.kept import Kept
 
 _SECONDS = 10.0  # between two states; a kill costs at most that much work
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError, BadZipFile, EOFError, UnicodeDecodeError)
 
 
 @dataclass(frozen=True)
@@ -158,7 +156,7 @@ def read(folder: Path) -> Stored | None:
             memory = tuple(torch.from_numpy(saved[n]) for n in kept)
             round, weight = int(saved["round"]), float(saved["weight"])
             state = State(round, parameters, average, weight, memory)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise _damaged(file, str(error)) from error
     history = read_rounds(folder / "rounds.jsonl", state.round, check)
     return Stored(state, history, identity, rounds, manner)
@@ -177,7 +175,7 @@ def read_measured(folder: Path) -> Kept | None:
         with np.load(file, allow_pickle=False) as saved:
             kept = json.loads(str(saved["measured"])) if "measured" in saved else None
             return Kept(**kept) if kept else None
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise _damaged(file, str(error)) from error
 
 
@@ -199,7 +197,7 @@ def read_rounds(file: Path, count: int | None = None, last: str | None = None) -
             if given != f'"{check}"}}':
                 raise ValueError(f"line {number} was changed, or lines before it")
             records.append(Record(**json.loads(content + "}")))
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise _damaged(file, str(error)) from error
     if (count is not None and len(records) < count) or (last is not None and check != last):
         raise _damaged(file, f"{len(records)} rounds, but the state is after round {count}")

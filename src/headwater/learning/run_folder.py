@@ -13,7 +13,6 @@ from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from headwater.errors import InputError
-from headwater.files import check_folder, replace
+from headwater.files import UNREADABLE, check_folder, replace
 from headwater.learning.algorithm import Record, State
 from headwater.learning.evaluation import Score
 from headwater.learning.identity import versions
@@ -33,7 +32,6 @@ from headwater.ledger.ledger import Ledger
 from headwater.ledger.strategies import Weights
 
 _FORMAT = 1
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError, BadZipFile, EOFError)
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -104,7 +102,7 @@ def load_run(folder: Path | str, model: nn.Module | None = None) -> Run:
         names = tuple(map(str, about.get("names", ())))
         if names and len(names) != ledger.holdings.clients:
             raise ValueError(f"{len(names)} names for {ledger.holdings.clients} clients")
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise InputError(f"load_run: {folder} holds no run that can be read ({error})") from error
     return Run(strategy, ledger, history, state, _problem(model, state), score, names)
 

@@ -10,11 +10,11 @@ import json
 import time
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
 from headwater.errors import InputError
+from headwater.files import UNREADABLE
 from headwater.flower.deployment.layout import Fleet
 from headwater.flower.deployment.processes import Part
 from headwater.flower.journal import Entry, Journal
@@ -99,7 +99,7 @@ def _standings(path: Path) -> list[dict[str, Any]]:
     try:
         with np.load(path, allow_pickle=False) as saved:
             return list(json.loads(str(saved["about"]))["roster"])
-    except (OSError, ValueError, KeyError, BadZipFile):
+    except UNREADABLE:
         return []
 
 
