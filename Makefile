@@ -26,10 +26,8 @@ lint: $(READY)
 docs: $(READY)            ## the documents as one site in site/, to be read without internet
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
-bench: $(READY)           ## speed as ratios in one run: the planner, growth, then the learner (an hour with all peers)
-	$(BIN)/python -m benchmarks.studies.planner
-	$(BIN)/python -m benchmarks.studies.growth --turn 0.4
-	$(BIN)/python -m benchmarks
+bench: $(READY)           ## speed as ratios in one run, with all peers, on an idle machine: about 40 minutes
+	$(BIN)/python -m benchmarks.pieces
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

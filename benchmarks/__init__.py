@@ -1,10 +1,11 @@
 """How fast is Headwater, against what a user would pick instead and against what the machine can
 do?
 
-``python -m benchmarks`` (``make bench``) answers in one run, with ratios. Every contender runs in
-processes of its own, the peers in virtual environments of their own that the command sets up; all
-do the same work, their results are compared before anything is timed, and their rounds take turns,
-so that a machine that slows down slows everybody down.
+``python -m benchmarks`` answers in one run, with ratios; ``make bench`` runs it and the studies
+below as one (`pieces`), and `publish` puts what it found into the documents. Every contender runs
+in processes of its own, the peers in virtual environments of their own that the command sets up;
+all do the same work, their results are compared before anything is timed, and their rounds take
+turns, so that a machine that slows down slows everybody down.
 
 | folder | what is in it |
 |---|---|

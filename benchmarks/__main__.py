@@ -7,8 +7,11 @@ from pathlib import Path
 
 from benchmarks.harness import machine, measure, picture, results, table
 from benchmarks.harness.contenders import CONTENDERS, Contender, Kind
-from benchmarks.harness.entries import Settings
+from benchmarks.harness.entries import Entry, Settings
 from benchmarks.harness.workloads import WORKLOADS, Workload
+
+FAR = 2.5
+"""Times as long as the fastest peer; who takes longer is not asked for much larger workloads."""
 
 
 def arguments(words: list[str]) -> argparse.Namespace:
@@ -73,10 +76,21 @@ def run(
 
     report = results.Report(machine.describe(command), [])
     for workload in workloads:
-        entries = measure.measure(workload, contenders, settings, say)
+        unasked = left_out(workload, report)
+        asked = [contender for contender in contenders if contender.name not in unasked]
+        entries = measure.measure(workload, asked, settings, say)
+        entries += [
+            Entry(c, workload, failure=unasked[c.name]) for c in contenders if c not in asked
+        ]
         report.results.append(results.Result(workload, [results.line(entry) for entry in entries]))
         write(report, folder)
     return report
+
+
+def left_out(workload: Workload, report: results.Report) -> dict[str, str]:
+    """Peers that are not asked, and why: they were far behind on the smaller workload."""
+    before = [result for result in report.results if result.workload.name == workload.after]
+    return results.behind(before[0], FAR) if before else {}
 
 
 def write(report: results.Report, folder: Path) -> None:

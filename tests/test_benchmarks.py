@@ -14,7 +14,8 @@ import torch
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # the benchmarks are not part of the installed package
 
-from benchmarks.__main__ import arguments, write  # noqa: E402
+from benchmarks import pieces, publish  # noqa: E402
+from benchmarks.__main__ import arguments, left_out, write  # noqa: E402
 from benchmarks.harness import (  # noqa: E402
     alternate,
     checks,
@@ -27,7 +28,7 @@ from benchmarks.harness import (  # noqa: E402
 )
 from benchmarks.harness.contenders import CONTENDERS, Contender, Kind  # noqa: E402
 from benchmarks.harness.entries import Entry, Settings  # noqa: E402
-from benchmarks.harness.measure import measure, prepare  # noqa: E402
+from benchmarks.harness.measure import due, measure, prepare  # noqa: E402
 from benchmarks.harness.networks import NETWORKS  # noqa: E402
 from benchmarks.harness.runner import Failure, Runner  # noqa: E402
 from benchmarks.harness.workloads import WORKLOADS, Role, Streams, Workload  # noqa: E402
@@ -189,6 +190,78 @@ def test_runners_compute_the_same_and_are_timed() -> None:
     assert sum("computes the same" in line for line in said) == 4
 
 
+def entry_of(name: str, *seconds: float) -> Entry:
+    return Entry(contenders(name)[0], TINY, seconds=list(seconds))
+
+
+def test_turns_after_the_first_few_are_for_those_that_decide_a_ratio() -> None:
+    settings = Settings(turns=5, few=2, close=1.5, budget=25.0)
+    ours, close, fastest = entry_of("headwater", 9.0), entry_of("pfl", 1.4), entry_of("loop", 1.0)
+    far, limit = entry_of("flower", 1.6), entry_of("steps", 0.1)
+    everybody = [ours, close, fastest, far, limit]
+    assert [due(entry, everybody, 1, settings) for entry in everybody] == [True] * 5
+    assert [due(entry, everybody, 2, settings) for entry in everybody] == [True] * 3 + [False, True]
+    spent = entry_of("headwater", 12.0, 13.0)
+    assert not due(spent, [spent], 1, settings)
+
+
+def test_who_is_far_behind_is_not_asked_for_the_larger_workload() -> None:
+    lines = [
+        line("headwater", Kind.OURS, 9.0),
+        line("fast", Kind.PEER, 1.0),
+        line("second", Kind.PEER, 2.4),
+        line("flower", Kind.PEER, 2.6),
+        line("gone", Kind.PEER, None, "no wheel"),
+    ]
+    report = results.Report(machine.describe("test"), [results.Result(TINY, lines)])
+    found = left_out(replace(TINY, name="large", after="tiny"), report)
+    assert found == {"flower": "not asked: 2.6 times as long as the fastest peer on tiny"}
+    assert left_out(replace(TINY, after="another"), report) == left_out(TINY, report) == {}
+
+
+def piece(name: str, code: str, minutes: float = 1.0) -> pieces.Piece:
+    class Script(pieces.Piece):
+        def command(self, folder: Path) -> list[str]:
+            return [sys.executable, "-c", code]
+
+    return Script(name, "", (), minutes)
+
+
+def test_a_piece_that_fails_or_hangs_holds_up_nobody(tmp_path: Path) -> None:
+    asked = [
+        piece("planner", "import sys; print('half'); sys.exit(3)"),
+        piece("footprint", "import time; time.sleep(60)", minutes=0.005),
+        piece("neighbour", "print('whole')"),
+    ]
+    outcomes = pieces.run_all(asked, tmp_path)
+    assert [outcome.failure for outcome in outcomes] == [
+        "ended with code 3",
+        "not done after 0.005 minutes",
+        None,
+    ]
+    assert (tmp_path / "planner.unfinished").read_text() == "half\n"
+    assert (tmp_path / "neighbour.md").read_text() == "whole\n"
+    assert not (tmp_path / "planner.md").exists()
+    assert [text.split()[1] for text in publish.failures(tmp_path)] == ["FAILED", "FAILED"]
+
+
+def test_results_are_published_with_the_tables_to_paste(tmp_path: Path) -> None:
+    source, target = tmp_path / "from", tmp_path / "to"
+    lines = [line("headwater", Kind.OURS, 0.5), line("fast", Kind.PEER, 2.0)]
+    lines.append(line("steps", Kind.LIMIT, 1.0))
+    write(results.Report(machine.describe("test"), [results.Result(TINY, lines)]), source)
+    (source / "neighbour.md").write_text("| the neighbour's table |\n")
+    (source / "planner.unfinished").write_text("half")
+    names = publish.copy(source, target)
+    assert names == ["bench.png", "neighbour.md", "results.json", "table.md"]
+    text = publish.tables(target)
+    assert "| tiny | 500 ms | 2 s (FAST) | **4× faster** | 0.5× |" in text
+    assert "| tiny | 500 ms | 2 s (FAST) | **4× faster** | 1 s (STEPS) | 0.5× the limit |" in text
+    assert "| the neighbour's table |" in text
+    assert text.count("not measured in this run") == 5
+    assert set(publish.PLACES) == {known.name for known in pieces.PIECES}
+
+
 def test_streams_are_followed_by_headwater_and_by_hand() -> None:
     entries = measure(STREAM, contenders("headwater", "stream-loop"), BRISK, lambda _: None)
     assert [(entry.failure, (entry.error or 1.0) < 1e-5) for entry in entries] == [(None, True)] * 2
@@ -307,7 +380,7 @@ def test_unknown_names_are_answered_with_those_that_exist(
 
 @pytest.mark.parametrize(
     "module",
-    [alternate, environments, growth, machine, results, table],
+    [alternate, environments, growth, machine, pieces, results, table],
     ids=lambda module: module.__name__,
 )
 def test_examples_in_the_docstrings(module: object) -> None:

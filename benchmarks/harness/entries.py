@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.harness import checks
-from benchmarks.harness.contenders import Contender
+from benchmarks.harness.contenders import Contender, Kind
 from benchmarks.harness.environments import Unavailable
 from benchmarks.harness.memory import Watch
 from benchmarks.harness.runner import Failure, Runner
@@ -18,16 +18,21 @@ class Settings:
     """How long to measure.
 
     Attributes:
-        turns: of each contender. turn: seconds of rounds in a turn, at least one round.
+        turns: of the contenders that decide a ratio.
+        few: turns of the others: those over ``close`` times as long as the fastest of their kind.
+        close: see there.
+        turn: seconds of rounds in a turn, at least one round.
         budget: seconds after which a slow contender takes no further turn.
-        slow: seconds to its first model after which a contender is not warmed up any further.
+        slow: seconds of a first round after which a contender is not warmed up any further.
         patience: seconds within which a contender must be ready, and must answer.
     """
 
     turns: int = 5
+    few: int = 2
+    close: float = 1.5
     turn: float = 1.0
-    budget: float = 60.0
-    slow: float = 30.0
+    budget: float = 25.0
+    slow: float = 10.0
     patience: float = 300.0
 
 
@@ -40,6 +45,7 @@ class Entry:
         error: distance from the right answer, in units of a round's move; None: not comparable.
         memory: largest sum over its tree of processes until it was warm, in bytes.
         first: seconds from its start to the first model that was asked for.
+        cold: seconds of the round that led to it.
     """
 
     contender: Contender
@@ -50,6 +56,7 @@ class Entry:
     error: float | None = None
     memory: int = 0
     first: float = 0.0
+    cold: float = 0.0
     rounds_a_turn: int = 1
     versions: dict[str, str] = field(default_factory=dict)
     failure: str | None = None
@@ -93,16 +100,21 @@ class Entry:
 
     def _collect(self, runner: Runner, saved: Path, patience: float) -> checks.Evidence:
         def ask(rounds: int, saved: Path) -> None:
-            runner.rounds(rounds, patience, saved)
+            self.cold = runner.rounds(rounds, patience, saved)[0]
             self.first = self.first or time.perf_counter() - runner.started
 
         return checks.collect(self.workload, ask, saved)
 
     def _warm_up(self, runner: Runner, settings: Settings) -> float:
-        """Seconds that a round will take; of who has taken long for the first model, no more is
-        asked."""
-        long = self.first > settings.slow
-        return self.first if long else runner.rounds(2, settings.patience)[-1]
+        """Seconds that a round will take, after two more of them, or fewer if they are long.
+
+        Ours always takes two: those that are timed belong to another run than the first.
+        """
+        ours = self.contender.kind is Kind.OURS
+        if self.cold > settings.slow and not ours:
+            return self.cold
+        again = 2 if ours or self.cold <= settings.turn else 1
+        return runner.rounds(again, settings.patience)[-1]
 
     def turn(self, seconds: list[float], settings: Settings) -> None:
         """Wake it up, time some rounds, let it sleep again."""

@@ -2,7 +2,8 @@
 
 A turn is a handful of rounds of one contender while all others sleep. The limit of the machine is
 measured in turns of its own before and after, so that a machine that changed its speed in between
-is seen.
+is seen. Everybody takes a few turns; the rest is for those that decide a ratio: ours, the fastest
+peers and the fastest limits.
 """
 
 import tempfile
@@ -67,10 +68,19 @@ def take_turns(entries: list[Entry], settings: Settings, say: Say) -> None:
     for number in range(settings.turns):
         say(f"  turn {number + 1} of {settings.turns}")
         for entry in running(entries):
-            if number == 0 or sum(entry.seconds) < settings.budget:
+            if number == 0 or due(entry, running(entries), number, settings):
                 entry.turn(entry.seconds, settings)
     for entry in running(limits):
         entry.turn(entry.after, settings)
+
+
+def due(entry: Entry, entries: list[Entry], turn: int, settings: Settings) -> bool:
+    """Whether a contender that has had a turn takes another one."""
+    if sum(entry.seconds) >= settings.budget:
+        return False
+    kind = entry.contender.kind
+    fastest = min(other.median for other in entries if other.contender.kind is kind)
+    return turn < settings.few or entry.median <= settings.close * fastest
 
 
 def running(entries: list[Entry]) -> list[Entry]:

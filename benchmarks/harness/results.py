@@ -102,6 +102,20 @@ def quotient(over: Line | None, under: Line | None) -> float | None:
     return over.median / under.median
 
 
+def behind(result: Result, times: float) -> dict[str, str]:
+    """Peers that took over so many times as long as the fastest one, and why they are not asked."""
+    fastest = result.fastest(Kind.PEER)
+    found = {}
+    for line in result.lines:
+        ratio = quotient(line, fastest)
+        if line.kind == Kind.PEER.value and ratio is not None and ratio > times:
+            found[line.name] = (
+                f"not asked: {ratio:.1f} times as long as the fastest peer on "
+                f"{result.workload.title}"
+            )
+    return found
+
+
 def line(entry: Entry) -> Line:
     """A contender's measurements, summed up."""
     failed = entry.failure is not None

@@ -6,9 +6,26 @@ from benchmarks.harness.results import Line, Report, Result, quotient, ratios
 
 def markdown(report: Report) -> str:
     """Summary, details, what was measured where."""
-    packages = ", ".join(f"{package} {version}" for package, version in report.versions().items())
     parts = [summary(report), "", *(details(result) for result in report.results)]
-    return "\n".join([*parts, f"Measured by {report.machine.words()}; {packages}.", ""])
+    return "\n".join([*parts, f"Measured by {report.machine.words()}; {packages(report)}.", ""])
+
+
+def packages(report: Report) -> str:
+    """The packages of all contenders and their versions."""
+    return ", ".join(f"{package} {version}" for package, version in report.versions().items())
+
+
+def short(report: Report) -> str:
+    """One line a workload, as in the README: without the limit's own time."""
+    lines = [
+        "| a round of | Headwater | fastest peer | Headwater is | of the machine's limit |",
+        "|---|---|---|---|---|",
+    ]
+    for row in summary(report).splitlines()[2:]:
+        title, ours, peer, faster, _, share = row.strip("| ").split(" | ")
+        cells = [title, ours, peer, faster, share.removesuffix(" the limit")]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
 
 
 def summary(report: Report) -> str:
