@@ -12,6 +12,7 @@ from torch import distributed
 
 import headwater as hw
 from headwater.cli.main import app
+from headwater.learning import testing
 
 pytestmark = pytest.mark.skipif(not distributed.is_gloo_available(), reason="PyTorch without gloo")
 
@@ -68,3 +69,45 @@ def test_a_refusal_of_the_first_rank_lets_the_others_go(tmp_path):
     first, second = together(2, rank)
     assert "other settings" in first
     assert second == "let go"
+
+
+def paper_table(folder):
+    """A small table of the paper, as the command makes it; its finished runs."""
+    words = ["paper", "table", "--dataset", "synthetic", "--historical", "0.2", "--quick", "--json"]
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        app([*words, "--lines", "uniform,ours", "--out", str(folder)], standalone_mode=False)
+    return out.getvalue()
+
+
+def scores(folder):
+    files = folder.rglob("*.jsonl")
+    lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    return {line["id"]: line["accuracy"] for line in lines if "accuracy" in line}
+
+
+def test_a_table_of_the_paper_on_two_ranks_is_that_of_one_process(tmp_path):
+    paper_table(tmp_path / "one")
+
+    def rank(number):
+        return paper_table(tmp_path / str(number)), (tmp_path / f"{number}-quick").exists()
+
+    (first, written), (second, other_written) = together(2, rank)
+    assert json.loads(first)
+    assert (second, written, other_written) == ("", True, False)
+    one, two = scores(tmp_path / "one-quick"), scores(tmp_path / "0-quick")
+    assert len(one) == 2
+    assert two == pytest.approx(one)
+
+
+def test_only_the_first_rank_tests(tmp_path, monkeypatch):
+    """The others are not asked how good the model is, and so need no test samples."""
+    tested, real = [], testing.Tests.score
+    monkeypatch.setattr(testing.Tests, "score", lambda *given: tested.append(0) or real(*given))
+
+    def rank(number):
+        printed(tmp_path / str(number))
+        return len(tested)
+
+    first, second = together(2, rank)
+    assert first > 0
+    assert second == 0

@@ -18,6 +18,7 @@ from torch import distributed, nn
 import headwater as hw
 from headwater.learning import torchrun
 from headwater.learning.engines import Loop, Ranks, Sequential
+from headwater.learning.problem import Problem
 from headwater.ledger.orders import LocalWork
 
 pytestmark = pytest.mark.skipif(not distributed.is_gloo_available(), reason="PyTorch without gloo")
@@ -164,6 +165,41 @@ def test_a_group_of_the_callers_own_is_used():
 
     one, two = together(2, rank)
     assert np.array_equal(one, two)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"local_steps": 3, "batch_size": 4}], ids=["all", "drawn"]
+)
+def test_of_samples_in_a_file_a_rank_takes_those_of_its_own_clients(tmp_path, settings):
+    clients, each = 6, 20
+    path = tmp_path / "x"
+    np.random.default_rng(0).random((clients * each, 5)).tofile(path)
+    real_take, real_moves = Problem.take, Ranks.moves
+
+    def rank(_):
+        x = torch.from_numpy(np.memmap(path, np.float64, "c").reshape(-1, 5))
+        part = hw.Part(x, torch.arange(len(x)) % 2, np.arange(clients + 1) * each)
+        people = hw.Federation(part, [hw.Once()] * clients, [hw.Keep()] * clients)
+        taken, places = set(), set()
+
+        def take(problem, rows):
+            taken.update(np.arange(clients * each)[rows].tolist())
+            places.add(problem.x.data_ptr() - x.data_ptr())
+            return real_take(problem, rows)
+
+        def moves(*given):  # what is looked at before the first round are a few of all samples
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(Problem, "take", take)
+                return real_moves(*given)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Ranks, "moves", moves)
+            hw.simulate(model(), people, rounds=4, workers=0, **settings)
+        return {row // each for row in taken}, places
+
+    answers = together(3, rank)
+    assert [who for who, _ in answers] == [{0, 1}, {2, 3}, {4, 5}]
+    assert all(places == {0} for _, places in answers)  # where they lie: nothing is copied
 
 
 def test_without_torchrun_there_is_one_rank_and_no_connection():

@@ -93,10 +93,14 @@ def table(
       headwater paper table --dataset synthetic --historical 0.2
 
       headwater paper table --dataset cifar10 --historical 0.2 --rates 0.1 --seeds 3
+
+      torchrun --nnodes 4 -m headwater paper table …    (on each of four machines)
     """
+    from headwater.experiments.many_ranks import follow, leading
     from headwater.experiments.paper.study import Study
     from headwater.experiments.run_folder import alone
     from headwater.experiments.tasks.find import find_task
+    from headwater.learning import torchrun
     from headwater.report.paper import print_table
     from headwater.report.progress import RunProgress
 
@@ -117,7 +121,10 @@ def table(
         task.split(historical, setup.rounds, 0)  # what cannot be is found before a folder is made
         folder = out / f"{dataset}-{100 * historical:g}"
         study = Study(task, setup, seeds, tuning, results or out, folder, only, as_typed())
-        with alone(folder):
+        if torchrun.rank() > 0:
+            follow(study.experiment.assist)
+            return
+        with leading(), alone(folder):
             print_table(study.run(RunProgress, cores), as_json)
 
 

@@ -7,6 +7,7 @@ the runs changes a bit of the result.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import platform
@@ -135,9 +136,10 @@ class Experiment:
         return outcome
 
     def assist(self, run: TrainingRun) -> None:
-        """Do a part of a run that the first of several ranks trains."""
+        """Do a part of a run that the first of several ranks trains, tests and stores."""
+        untested = dataclasses.replace(self._federation(run), test=None)
         # Only the first rank tells, but all must have somebody to tell.
-        self._learn(run, self._federation(run), see=lambda _: None)
+        self._learn(run, untested, see=lambda _: None)
 
     def working_folder(self, run: TrainingRun) -> Path:
         """Where a run keeps what it needs to go on, and its models."""
