@@ -95,6 +95,31 @@ def test_a_broker_that_is_away_for_minutes_is_waited_for(tmp_path, broker):
         assert held(taking.intake) == list(range(10))
 
 
+@pytest.mark.soak
+def test_a_broker_killed_twenty_times_takes_no_committed_sample_with_it(tmp_path, broker):
+    """Killed at once after it has taken messages: what it had not handed on yet dies with it, but
+    what the node has on disk stays, once, and the node comes back each time by itself."""
+    chance, sent = random.Random(5), 0
+    with Taking(settings(tmp_path, broker, source={"longest_wait": 2.0})) as taking:
+        subscribed(taking, broker)
+        for _ in range(20):
+            broker.publish([message(k) for k in range(sent, sent + 50)])
+            sent += 50
+            time.sleep(chance.choice([0.0, 0.01, 0.05]))
+            committed = held(taking.intake)
+            broker.stop(signal.SIGKILL)
+            broker.start()
+            subscribed(taking, broker)
+            broker.publish([message(sent)])
+            sent += 1
+            taking.until(lambda intake, last=sent - 1: last in held(intake))
+            now = held(taking.intake)
+            assert now == sorted(set(now))
+            assert set(committed) <= set(now) <= set(range(sent))
+        # All that came while the broker lived is there; most of what it took it handed on.
+        assert len(now) > 20 + 0.2 * sent
+
+
 def test_a_node_may_start_before_its_broker(tmp_path, broker):
     broker.stop()
     with Taking(settings(tmp_path, broker)) as taking:
