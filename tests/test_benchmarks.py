@@ -402,11 +402,12 @@ def test_growth_points_differ_in_one_number_and_are_written(tmp_path: Path) -> N
     assert (tmp_path / "growth.png").stat().st_size > 10_000
 
 
-def test_a_long_stream_is_walked_to_its_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("strategy", long_stream.STRATEGIES)
+def test_a_long_stream_is_walked_to_its_end(tmp_path: Path, strategy: str) -> None:
     samples = 40 * long_stream.CLIENTS * long_stream.ARRIVING
     part = long_stream.write(tmp_path, samples)
     assert len(part.x) == len(part.y) == samples
-    stretches = long_stream.walk(part, 40)
+    stretches = long_stream.walk(part, 40, long_stream.STRATEGIES[strategy])
     assert [stretch.last for stretch in stretches] == list(range(4, 41, 4))
     assert abs(stretches[-1].own - stretches[0].own) < 2**20
 

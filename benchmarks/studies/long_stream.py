@@ -27,6 +27,7 @@ from headwater.learning.engines import choose
 from headwater.learning.problem import Problem
 from headwater.ledger.flow import Flow
 from headwater.ledger.orders import LocalWork
+from headwater.ledger.strategies import Strategy
 
 COMMAND = "python -m benchmarks.studies.long_stream"
 CLIENTS = 50
@@ -34,6 +35,7 @@ FEATURES = 4
 ARRIVING = 4
 CAPACITY = 16
 BATCH = 8
+STRATEGIES: dict[str, Strategy] = {"memory": hw.ByMemory(), "uniform": hw.Uniform()}
 _PIECE = 1 << 20  # samples that are written together
 _STRETCHES = 10  # of a run, each with its own line in the table
 
@@ -86,9 +88,10 @@ def memory() -> tuple[int, int]:
     return int(found["RssAnon"]) * 1024, int(found["RssFile"]) * 1024
 
 
-def walk(part: hw.Part, rounds: int) -> list[Stretch]:
+def walk(part: hw.Part, rounds: int, strategy: Strategy | None = None) -> list[Stretch]:
     """Learn from the first round to the last."""
-    flow = Flow(part.counts, hw.Constant(ARRIVING), hw.Fifo(CAPACITY), rounds)
+    rules = hw.Constant(ARRIVING), hw.Fifo(CAPACITY)
+    flow = Flow(part.counts, *rules, rounds, strategy=strategy or hw.ByMemory())
     work = LocalWork(1, BATCH)
     torch.manual_seed(0)
     problem = Problem.of(torch.nn.Linear(FEATURES, 1), part)
@@ -115,13 +118,16 @@ def main(words: list[str]) -> None:
     """Write the samples, walk, print a table."""
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
     parser.add_argument("--samples", type=int, default=10**8, help="of all clients together")
+    parser.add_argument(
+        "--strategy", choices=list(STRATEGIES), default="memory", help="how much samples count"
+    )
     parser.add_argument("--folder", type=Path, help="where the files are written and deleted")
     options = parser.parse_args(words)
     rounds = options.samples // CLIENTS // ARRIVING
     with tempfile.TemporaryDirectory(prefix="headwater-stream-", dir=options.folder) as folder:
         part = write(Path(folder), options.samples)
         start = memory()[0]
-        stretches = walk(part, rounds)
+        stretches = walk(part, rounds, STRATEGIES[options.strategy])
     print("| up to round | samples so far | a round | own memory | of the files |")
     print("|--:|--:|--:|--:|--:|")
     for s in stretches:

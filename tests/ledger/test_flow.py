@@ -41,6 +41,63 @@ def test_the_rounds_are_those_of_the_ledger(name, at_once, monkeypatch):
                 np.testing.assert_array_equal(getattr(found, part), getattr(wanted, part))
 
 
+STRATEGIES = [
+    hw.Uniform(),
+    hw.Share(0.3),
+    hw.Historical(),
+    hw.Fresh(),
+    hw.Importance([0.1, 0.4, 0.0, 0.3, 0.2]),
+]
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 1 << 16])
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
+def test_fixed_weights_are_those_of_the_ledger(strategy, at_once, monkeypatch):
+    """Also where samples are put aside in the round in which they came, or are never kept."""
+    monkeypatch.setattr(flow_module, "_AT_ONCE", at_once)
+    mixed = FEDERATIONS["all kinds mixed"]
+    for rounds in (2, 15, 40):
+        ledger = hw.Ledger.of(*mixed, strategy, rounds=rounds, seed=4)
+        flow = Flow(*mixed, last=rounds, seed=4, strategy=strategy)
+        np.testing.assert_allclose(flow.round_shares, ledger.round_shares, rtol=1e-12)
+        for found, wanted in zip(flow.rounds(), ledger.rounds(), strict=True):
+            for part in ("clients", "shares", "offsets", "samples", "weights"):
+                np.testing.assert_array_equal(getattr(found, part), getattr(wanted, part))
+
+
+@pytest.mark.parametrize("name", FEDERATIONS)
+def test_uniform_weights_are_those_of_the_ledger_everywhere(name):
+    ledger = hw.Ledger.of(*FEDERATIONS[name], hw.Uniform(), rounds=15, seed=4)
+    flow = Flow(*FEDERATIONS[name], last=15, seed=4, strategy=hw.Uniform())
+    np.testing.assert_allclose(flow.round_shares, ledger.round_shares, rtol=1e-12)
+    for found, wanted in zip(flow.rounds(6), ledger.rounds(6), strict=True):
+        np.testing.assert_array_equal(found.samples, wanted.samples)
+        np.testing.assert_array_equal(found.weights, wanted.weights)
+        np.testing.assert_array_equal(found.shares, wanted.shares)
+
+
+def test_rounds_in_which_nothing_that_counts_changes_share_their_arrays():
+    flow = Flow(*FEDERATIONS["historical and fresh"], last=9, strategy=hw.Historical())
+    samples = [round.samples for round in flow.rounds()]
+    assert all(one is samples[0] for one in samples)
+
+
+@pytest.mark.parametrize("strategy", [hw.Fading(3), hw.Given([1.0])], ids=repr)
+def test_strategies_that_look_at_more_are_refused(strategy):
+    with pytest.raises(hw.InputError, match=r"not written down.*Ledger"):
+        Flow([4], hw.Constant(1), hw.Fifo(2), last=3, strategy=strategy)
+
+
+def test_looking_ahead_takes_a_number_for_each_place_and_stretch():
+    """Not one for each sample: 400,000 samples take less than a megabyte."""
+    flow = Flow([10**5] * 4, hw.Constant(4), hw.Fifo(16), last=25_000, strategy=hw.Uniform())
+    tracemalloc.start()
+    flow.round_shares  # noqa: B018 (it is worked out when it is asked for)
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 2**20
+
+
 def test_memory_does_not_grow_with_the_streams():
     peaks = []
     for length in (10**6, 10**11):

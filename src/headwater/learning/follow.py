@@ -96,4 +96,8 @@ def with_shares(history: Sequence[Record], ledger: Ledger) -> list[Record]:
     A run that became longer, or that weighs anew, gives every round another share of the whole.
     """
     shares = ledger.round_shares.tolist()
-    return [replace(record, share=shares[record.round - 1]) for record in history]
+    # Most are what they were, and making a record anew costs as much as some rounds do.
+    return [
+        record if record.share == (now := shares[record.round - 1]) else replace(record, share=now)
+        for record in history
+    ]

@@ -40,12 +40,11 @@ class Arriving:
         order = np.argsort(rounds, kind="stable")
         return cls(rounds[order], places[order], samples[order])
 
-    def by_round(self, first: int, end: int) -> Iterator[tuple[int, Arriving]]:
-        """Those of each round from ``first`` to ``end`` − 1."""
+    def by_round(self, first: int, end: int) -> Iterator[tuple[int, slice]]:
+        """Which of them arrive in each round from ``first`` to ``end`` − 1."""
         edges = np.searchsorted(self.round, np.arange(first, end + 1)).tolist()
         for number, (start, stop) in enumerate(pairwise(edges), first):
-            now = slice(start, stop)
-            yield number, Arriving(self.round[now], self.place[now], self.sample[now])
+            yield number, slice(start, stop)
 
 
 @dataclass(frozen=True)
