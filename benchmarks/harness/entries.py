@@ -31,7 +31,7 @@ class Settings:
     few: int = 2
     close: float = 1.5
     turn: float = 1.0
-    budget: float = 25.0
+    budget: float = 20.0
     slow: float = 10.0
     patience: float = 300.0
 
