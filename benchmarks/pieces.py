@@ -45,9 +45,9 @@ class Piece:
 
 
 PIECES = (
-    Piece("table", "", (), 32, stores=True),
-    Piece("growth", "studies.growth", ("--turn", "0.2"), 9, stores=True),
-    Piece("planner", "studies.planner", ("--limit", "20"), 3),
+    Piece("table", "", (), 35, stores=True),
+    Piece("growth", "studies.growth", ("--turn", "0.2"), 12, stores=True),
+    Piece("planner", "studies.planner", ("--limit", "20"), 5),
     Piece("footprint", "studies.footprint", ("--turns", "2"), 4),
     Piece("neighbour", "studies.neighbour", ("--turns", "3"), 3),
     Piece("long_stream", "studies.long_stream", ("--samples", "20000000"), 4),

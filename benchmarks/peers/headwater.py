@@ -71,11 +71,12 @@ def main() -> None:
     """Serve rounds of the workload in the folder given."""
     job = jobs.read(Path(sys.argv[1]))
     workload = job.workload
-    model = model_of(job)
+    model, clients = model_of(job), clients_of(job)
+    del job  # a user has no second copy of the first weights
     follow = functools.partial(
         hw.simulate,
         model,
-        clients_of(job),
+        clients,
         hw.ByMemory(),
         local_steps=workload.steps,
         batch_size=batch_of(workload),
