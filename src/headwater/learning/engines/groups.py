@@ -47,12 +47,15 @@ class Group:
 
 
 def groups(orders: Orders, cost: Cost, room: int) -> Iterator[Group]:
-    """All clients of a round, as many together as have room.
+    """All clients of a round, about as many together as have room.
 
-    Those with similar batches come together, so that there is little padding.
+    Those with similar batches come together, so that there is little padding. Clients with equal
+    batches are dealt out evenly: a small last group would cost nearly as much as a full one, and
+    another size of group new memory.
     """
     sizes = np.diff(orders.offsets)
     by_size = np.argsort(sizes, kind="stable")
+    rising = sizes[by_size]
     start = 0
     while start < len(by_size):
         # Costs rise along the row, so no more than this can fit. Were all that are left looked at
@@ -60,7 +63,11 @@ def groups(orders: Orders, cost: Cost, room: int) -> Iterator[Group]:
         least = int(cost(sizes[by_size[start : start + 1]])[0])
         left = by_size[start : start + max(1, room // least)]
         padded = cost(sizes[left]) * np.arange(1, len(left) + 1)  # of the first, the first two, …
-        members = left[: max(1, int(np.searchsorted(padded, room, side="right")))]
+        most = max(1, int(np.searchsorted(padded, room, side="right")))
+        remaining = len(by_size) - start
+        if rising[start] == rising[-1]:
+            most = -(-remaining // -(-remaining // most))  # as many groups, evenly filled
+        members = left[:most]
         own = sizes[members][:, None]
         place = np.arange(own.max())
         columns = orders.offsets[members][:, None] + np.minimum(place, own - 1)
