@@ -49,7 +49,8 @@ from headwater.flower.deployment.streams import air_quality
 from headwater.flower.deployment.superlink import until
 from headwater.flower.journal import Entry, Journal
 from headwater.flower.plan import memory
-from headwater.flower.realised import Observed, _roster
+from headwater.flower.realised import Observed, arrivals_by_round, read_state
+from headwater.flower.roster import Roster
 from headwater.flower.server import initial, save
 from headwater.learning.metrics import accuracy
 from headwater.ledger.registry import named
@@ -62,7 +63,14 @@ def run_fleet(folder: Path, strategy: str, args: argparse.Namespace) -> Fleet:
     if (folder / "run" / "average.npz").exists():
         return Fleet.load(folder)
     streams = air_quality(args.clients)
-    learning = Learning(strategy, args.rounds, args.local_steps, evaluate_every=args.rounds)
+    learning = Learning(
+        strategy,
+        args.rounds,
+        args.local_steps,
+        evaluate_every=0,  # tested here, when all is over
+        deadline=args.deadline,
+        ask_again=args.deadline / 2,
+    )
     archives = streams.clients[: args.historical]
     pace = {"capacity": args.capacity, "per_second": args.per_second}
     fleet = Fleet(folder, streams.clients, archives, **pace, learning=learning)
@@ -134,6 +142,10 @@ class Recalled:
         return Journal(self.fleet.folder / "run" / "rounds.jsonl").read()
 
     @cached_property
+    def roster(self) -> Roster:
+        return read_state(self.fleet.folder / "run")[0]
+
+    @cached_property
     def samples(self) -> list[tuple[Batch, Batch]]:
         """What each client could learn from, and is tested on: read as its node reads it."""
         found = []
@@ -147,8 +159,7 @@ class Recalled:
     @cached_property
     def place(self) -> list[int]:
         """The fleet's clients in the server's order."""
-        roster, _ = _roster(self.fleet.folder / "run")
-        return [self.fleet.clients.index(roster[m].name) for m in range(len(roster))]
+        return [self.fleet.clients.index(self.roster[m].name) for m in range(len(self.roster))]
 
     @cached_property
     def streamed(self) -> tuple[int, float]:
@@ -156,14 +167,16 @@ class Recalled:
 
         The journal has the latest ones only; the nodes' own files have the sums over all.
         """
-        count, right = 0, 0.0
-        for name in self.fleet.streams:
-            path = self.fleet.folder / "nodes" / name / "memory.db"
-            with closing(sqlite3.connect(path)) as database:
-                state = dict(database.execute("SELECT name, value FROM state"))
-            count += int(state.get("scored", 0))
-            right += float(state.get("scored_metric", 0.0))
+        states = [self.state(name) for name in self.fleet.streams]
+        count = sum(int(state.get("scored", 0)) for state in states)
+        right = sum(state.get("scored_metric", 0.0) for state in states)
         return count, right / max(1, count)
+
+    def state(self, name: str) -> dict[str, float]:
+        """Counters and sums that a node has kept with its memory."""
+        path = self.fleet.folder / "nodes" / name / "memory.db"
+        with closing(sqlite3.connect(path)) as database:
+            return dict(database.execute("SELECT name, value FROM state"))
 
     @property
     def parameters(self) -> Numbers:
@@ -182,11 +195,7 @@ class Recalled:
     def simulate(self, seed: int, test_every: int = 0) -> hw.Run:
         """The same arrivals, memories and shares in the simulator."""
         run, learning = self.fleet.folder / "run", self.fleet.learning
-        ledger, (roster, _) = read_ledger(run), _roster(run)
-        counts = np.zeros((len(self.entries), len(roster)), np.int64)
-        for row, entry in zip(counts, self.entries, strict=True):
-            row[entry.client] = entry.arrived
-        counts = np.maximum.accumulate(counts, axis=0)
+        ledger, counts = read_ledger(run), arrivals_by_round(self.entries, self.roster)
         clients = []
         for m, place in enumerate(self.place):
             learned, tested = self.samples[place]
@@ -194,7 +203,7 @@ class Recalled:
             arrivals = Observed(tuple(counts[:, m].tolist()))
             test = (tested.x, tested.y)
             clients.append(
-                hw.Client(learned.x[own], learned.y[own], arrivals, memory(roster[m]), test=test)
+                hw.Client(learned.x[own], learned.y[own], arrivals, memory(self.roster[m]), test=test)
             )
         return hw.simulate(
             self.model(seed),
@@ -216,14 +225,11 @@ class Recalled:
 
     def in_one_place(self, everything: bool) -> float:
         """The optimum of the mean loss over all samples that came, or over all that there are."""
-        last = self.entries[-1]
-        came = dict(zip(last.client, last.arrived, strict=True))
-        parts = [
-            (learned.x[:count], learned.y[:count])
-            for m, place in enumerate(self.place)
-            for learned in [self.samples[place][0]]
-            for count in [None if everything else came.get(m, 0)]
-        ]
+        parts = []
+        for name, (learned, _) in zip(self.fleet.clients, self.samples, strict=True):
+            # by the nodes' own count: a server does not ask streams that have no share
+            count = None if everything else int(self.state(name)["arrived"])
+            parts.append((learned.x[:count], learned.y[:count]))
         x, y = (torch.from_numpy(np.concatenate(part)) for part in zip(*parts, strict=True))
         return self.tested(minimum(self.model(0), x, y))
 
@@ -265,7 +271,7 @@ def measure(strategy: str, recalled: Recalled, seeds: int) -> dict[str, object]:
         "everything": recalled.in_one_place(everything=True),
         "seconds": [entry.seconds for entry in recalled.entries],
         "absent": sum(share == 0 for entry in recalled.entries for share in entry.counted),
-        "arrived": recalled.entries[-1].arrived,
+        "arrived": [recalled.state(name)["arrived"] for name in recalled.fleet.clients],
         "historical": recalled_share(recalled, again),
         "curve": [record.accuracy for record in again.history],
         "stream": [entry.metrics.get("prequential-metric") for entry in recalled.entries],
@@ -299,6 +305,7 @@ def main() -> None:
     about.add_argument("--local-steps", type=int, default=5)
     about.add_argument("--capacity", type=int, default=128)
     about.add_argument("--per-second", type=float, default=10.0, help="samples of each stream")
+    about.add_argument("--deadline", type=float, default=600.0, help="seconds for a round")
     about.add_argument("--seeds", type=int, default=10, help="of the simulator, for intervals")
     args = about.parse_args()
     found = []

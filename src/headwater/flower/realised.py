@@ -56,12 +56,12 @@ def read_ledger(folder: Path | str) -> Ledger:
     folder = Path(folder)
     if not (folder / "state.npz").exists():
         raise InputError(f"{folder}: no run is written down there")
-    roster, seed, done = _state(folder)
+    roster, seed, done = read_state(folder)
     # A server that was killed may have written one line too many.
     entries = Journal(folder / "rounds.jsonl").read()[:done]
     if not entries:
         raise InputError(f"{folder}: no rounds are written down there")
-    arrived = _by_round(entries, roster)
+    arrived = arrivals_by_round(entries, roster)
     if (total := int(arrived[-1].sum())) > _MOST:
         raise InputError(
             f"{folder}: clients claim {total:,} samples; a ledger can have {_MOST:,} at most"
@@ -93,14 +93,14 @@ class _Weights:
         return each[self.holdings.client].tolist()
 
 
-def _state(folder: Path) -> tuple[Roster, int, int]:
+def read_state(folder: Path) -> tuple[Roster, int, int]:
     """The clients of the run, its seed, and how many rounds are done."""
     with np.load(folder / "state.npz", allow_pickle=False) as saved:
         about = json.loads(str(saved["about"]))
     return Roster.from_json(about["roster"]), int(about["seed"]), int(about["round"])
 
 
-def _by_round(entries: Sequence[Entry], roster: Roster) -> Rounds:
+def arrivals_by_round(entries: Sequence[Entry], roster: Roster) -> Rounds:
     """Samples that had arrived by each round; between two reports the count stays.
 
     A line of the journal has the clients that were planned. The others had their samples, too: what

@@ -35,7 +35,8 @@ def feed(fleet: Fleet) -> None:
         for name, stream in rows.items():
             due = min(len(stream), first[name] + int((now - began) * fleet.per_second))
             for number in range(place.get(name, 0), due):
-                client.publish(f"streams/{name}", json.dumps(stream[number]), qos=1)
+                # QoS 2: with 1 a lost connection would make the broker pass on some rows twice
+                client.publish(f"streams/{name}", json.dumps(stream[number]), qos=2)
             place[name] = due
         if now - saved > 1.0:
             replace(fleet.folder / "broker" / "fed.json", json.dumps(place).encode())

@@ -74,6 +74,8 @@ class Learning:
     learning_rate: float = 0.1
     seed: int = 0
     evaluate_every: int = 5
+    deadline: float = 60.0  # seconds
+    ask_again: float = 15.0  # seconds
 
 
 @dataclass(frozen=True)

@@ -135,6 +135,8 @@ class Supervisor:
                 "seed": learning.seed,
                 "min-clients": len(self.fleet.clients),
                 "evaluate-every": learning.evaluate_every,
+                "deadline": learning.deadline,
+                "ask-again": learning.ask_again,
             },
         )
         self._missing = 0.0
