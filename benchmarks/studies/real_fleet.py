@@ -201,10 +201,8 @@ class Recalled:
             learned, tested = self.samples[place]
             own = slice(0, max(1, int(counts[-1, m])))
             arrivals = Observed(tuple(counts[:, m].tolist()))
-            test = (tested.x, tested.y)
-            clients.append(
-                hw.Client(learned.x[own], learned.y[own], arrivals, memory(self.roster[m]), test=test)
-            )
+            rule, test = memory(self.roster[m]), (tested.x, tested.y)
+            clients.append(hw.Client(learned.x[own], learned.y[own], arrivals, rule, test=test))
         return hw.simulate(
             self.model(seed),
             clients,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -174,24 +175,50 @@ RIGHT = st.fixed_dictionaries(
 WRONG = st.dictionaries(st.sampled_from(["a", "b", "y", "id", "t", "z"]), ODD)
 
 
-@given(st.lists(RIGHT | WRONG, max_size=6), st.integers(0, 9))
+JSON = (RIGHT | WRONG).map(lambda record: json.dumps(record).encode())
+MESSAGES = st.lists(RIGHT | WRONG, max_size=6) | st.lists(JSON | st.binary(max_size=9), max_size=9)
+
+
+@given(MESSAGES, st.integers(0, 9))
 @settings(deadline=None)
-def test_many_at_once_are_as_one_by_one(records, late):
+def test_many_at_once_are_as_one_by_one(messages, late):
     """The fast way for whole batches decides as the slow way does, for whatever senders write."""
     settings = FLAT.model_copy(update={"late_labels": late})
     mapping = SampleMapping(settings)
-    together = mapping.map(records)
-    alone = [mapping.map([record]) for record in records]
-    assert [reason for _, reason in together.wrong] == [r for one in alone for _, r in one.wrong]
+    together = mapping.map(messages)
+    alone = [mapping.map([message]) for message in messages]
+    assert repr(together.wrong) == repr([wrong for one in alone for wrong in one.wrong])
     flat = [
         [
-            tuple(None if part is None else part[k].tolist() for part in (rows.x, rows.y))
+            (
+                *(None if h is None else h[k].tolist() for h in (rows.x, rows.y)),
+                rows.ids[k],
+                rows.times[k],
+            )
             for rows in some
             for k in range(len(rows))
         ]
         for some in (together.parts, [rows for one in alone for rows in one.parts])
     ]
     assert flat[0] == flat[1]
+
+
+@given(st.lists(JSON | st.binary(max_size=9), max_size=9))
+@settings(deadline=None, max_examples=30)
+def test_a_batch_leaves_on_disk_what_its_messages_would_leave_one_by_one(messages):
+    """Samples with ids, dead letters with reasons, and all counters."""
+    found = []
+    for batches in ([messages], [[message] for message in messages]):
+        with tempfile.TemporaryDirectory() as folder:
+            intake = open_intake(node_settings(Path(folder), samples=FLAT.model_dump()))
+            for batch in batches:
+                intake.take(batch)
+            rows = intake.memory.database.rows
+            samples = rows("SELECT slot, position, id, round, x, y FROM sample ORDER BY slot")
+            state = rows("SELECT name, value FROM state ORDER BY name")
+            found.append((samples, state, intake.dead_letters.all()))
+            intake.memory.database.close()
+    assert found[0] == found[1]
 
 
 @given(st.binary(max_size=60) | WRONG.map(lambda r: json.dumps(r).encode()))

@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from hypothesis import strategies as st
 from numbered_stream import SCHEMA, check_whole, expected, open_memory, stream
 
 import headwater as hw
-from headwater.devices.memory import Batch, DurableMemory
+from headwater.devices.memory import Batch, DurableMemory, table
 from headwater.devices.memory.database import Database, DiskFullError
 from headwater.devices.memory.schema import Schema
 from headwater.randomness import Purpose, below
@@ -234,6 +235,31 @@ def test_each_sample_keeps_its_id_and_time(tmp_path):
     memory.take_in(Batch(batch.x, batch.y, ["a", "b", None], [1.5, 2.5, 3.5]), round=4)
     rows = memory.database.rows("SELECT position, id, time, round FROM sample ORDER BY position")
     assert rows == [(1, "b", 2.5, 4), (2, None, 3.5, 4)]
+    memory.database.close()
+
+
+def test_a_time_that_is_missing_is_now_and_zero_is_a_time(tmp_path):
+    memory = open_memory(tmp_path / "m.db", hw.Keep())
+    batch, before = stream(0, 3), time.time()
+    memory.take_in(Batch(batch.x, batch.y, None, [0.0, None, 7.0]))
+    memory.take_in(stream(3, 1))
+    rows = memory.database.rows("SELECT id, time FROM sample ORDER BY position")
+    assert [id for id, _ in rows] == [None] * 4
+    assert [rows[0][1], rows[2][1]] == [0.0, 7.0]
+    assert before <= rows[1][1] <= rows[3][1] <= time.time()
+    memory.database.close()
+
+
+@pytest.mark.parametrize("rule", [hw.Keep(), hw.Fifo(30), hw.Reservoir(30)])
+def test_a_batch_too_long_for_one_statement_is_written_in_pieces(tmp_path, monkeypatch, rule):
+    monkeypatch.setattr(table, "_BYTES", 7 * 12)  # seven samples of three float32
+    memory = open_memory(tmp_path / "m.db", rule)
+    batch, ids = stream(0, 50), [str(k) for k in range(50)]
+    memory.take_in(Batch(batch.x, batch.y, ids, np.arange(50.0).tolist()))
+    positions = check_whole(memory).positions
+    np.testing.assert_array_equal(positions, expected(rule, 0, 0, 50))
+    named = memory.database.rows("SELECT id, time FROM sample ORDER BY position")
+    assert named == [(str(k), float(k)) for k in positions]
     memory.database.close()
 
 

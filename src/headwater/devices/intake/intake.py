@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from headwater.devices.logs import Sparingly
 from headwater.devices.memory import Batch, DurableMemory
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Intake:
@@ -109,8 +111,12 @@ def join(whole: Sequence[Rows]) -> Batch:
     """Samples that have features and labels, one after the other."""
     features = [rows.x for rows in whole if rows.x is not None]
     labels = [rows.y for rows in whole if rows.y is not None]
-    if len(whole) == 1:  # the usual case: nothing to put together
-        return Batch(features[0], labels[0], whole[0].ids, whole[0].times)
     ids = [id for rows in whole for id in rows.ids]
     times = [time for rows in whole for time in rows.times]
-    return Batch(np.concatenate(features), np.concatenate(labels), ids, times)
+    x, y = (part[0] if len(part) == 1 else np.concatenate(part) for part in (features, labels))
+    return Batch(x, y, _if_any(ids), _if_any(times))
+
+
+def _if_any(values: list[T | None]) -> list[T | None] | None:
+    """None where nobody has one: then the memory need not look for them."""
+    return None if values.count(None) == len(values) else values

@@ -137,8 +137,8 @@ class SampleMapping:
         x, y = self._scaled(table[:, :-1]), self._scaled_label(table[:, -1])
         if not self.schema.fit(x, y):
             return None
-        ids, times = self._named([row[self._width :] for row in picked])
-        return Rows(x, y, ids, times)
+        named = [row[self._width :] for row in picked] if self._names else [()] * len(picked)
+        return Rows(x, y, *self._named(named))
 
     def _picked(self, messages: Sequence[Message]) -> list[Row]:
         kinds = set(map(type, messages))
@@ -154,7 +154,7 @@ class SampleMapping:
         if self._classes is not None:
             numbers = self._classes
             return np.array([(*row[:last], numbers[row[last]]) for row in picked], np.float64)
-        if len(picked[0]) > self._width:
+        if self._names:
             return np.array([row[: self._width] for row in picked], np.float64)
         return np.array(picked, np.float64)
 
@@ -245,7 +245,7 @@ class SampleMapping:
         offset, scale = scaling.line
         return (values - offset) / scale
 
-    def _named(self, values: list[Row]) -> tuple[list[str | None], list[float | None]]:
+    def _named(self, values: Sequence[Row]) -> tuple[list[str | None], list[float | None]]:
         """Ids and times, from those of the two that the settings name, in this order."""
         ids: list[str | None] = [None] * len(values)
         times: list[float | None] = [None] * len(values)

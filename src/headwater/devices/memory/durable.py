@@ -9,11 +9,8 @@ replayed stream leaves exactly the samples that the simulator's ledger says.
 from __future__ import annotations
 
 import json
-import math
 import time
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -22,37 +19,17 @@ from numpy.typing import NDArray
 from headwater.devices.memory.database import Database
 from headwater.devices.memory.schema import Schema
 from headwater.devices.memory.state import State
+from headwater.devices.memory.table import Batch, Positions, SampleTable
 from headwater.errors import InputError
 from headwater.ledger.memory import REJECTED, Memory
 from headwater.ledger.samples import Samples
-
-Positions = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Samples that arrive together.
-
-    Attributes:
-        x, y: features and labels, one row per sample, as the schema stores them.
-        ids: the senders' names for the samples; None: they have none.
-        times: seconds since 1970; None: now.
-    """
-
-    x: NDArray[Any]
-    y: NDArray[Any]
-    ids: Sequence[str | None] | None = None
-    times: Sequence[float | None] | None = None
-
-    def __len__(self) -> int:
-        return len(self.y)
 
 
 @dataclass(frozen=True)
 class Snapshot:
     """What a memory holds at one moment, in order of arrival."""
 
-    positions: NDArray[np.int64]
+    positions: Positions
     x: NDArray[Any]
     y: NDArray[Any]
 
@@ -82,8 +59,8 @@ class DurableMemory:
         self.client, self.seed = client, seed
         self.state = State(database)
         self._latest: tuple[int, Snapshot] | None = None
-        with database.transaction() as connection:
-            connection.execute(_table(rule.capacity))
+        with database.transaction():
+            self._table = SampleTable(database, rule.capacity)
             self._check_origin()
 
     @property
@@ -105,12 +82,13 @@ class DurableMemory:
         """
         if not len(batch):
             return
-        with self.database.transaction() as connection:
+        with self.database.transaction():
             first = self.arrived
-            chosen, slots = self._last_in_slot(first, len(batch))
-            self.state.add("held", self._new_slots(slots))
-            rows = self._rows(batch, first, chosen, slots, round)
-            connection.executemany("INSERT OR REPLACE INTO sample VALUES (?,?,?,?,?,?,?)", rows)
+            slots = self._slots(first, len(batch))
+            self.state.add("held", self._new_slots(slots[slots != REJECTED]))
+            x, y = self.schema.arrays(batch.x, batch.y)
+            stored = Batch(x, y, batch.ids, batch.times)
+            self._table.write(stored, slots, first, time.time(), round)
             self.state.set("arrived", first + len(batch))
 
     def snapshot(self) -> Snapshot:
@@ -118,54 +96,29 @@ class DurableMemory:
         with self.database.transaction():  # nothing arrives between the count and the rows
             arrived = self.arrived
             if self._latest is None or self._latest[0] != arrived:
-                self._latest = arrived, self._read()
+                positions, x, y = self._table.read()
+                self._latest = arrived, Snapshot(positions, *self.schema.read(x, y))
             return self._latest[1]
 
-    def _read(self) -> Snapshot:
-        rows = self.database.rows("SELECT position, x, y FROM sample ORDER BY position")
-        positions = np.array([row[0] for row in rows], np.int64)
-        x, y = self.schema.read([row[1] for row in rows], [row[2] for row in rows])
-        return Snapshot(positions, x, y)
-
-    def _last_in_slot(self, first: int, count: int) -> tuple[Positions, Positions]:
-        """Which of the arriving samples are kept to the end of the batch, and in which slots."""
+    def _slots(self, first: int, count: int) -> Positions:
+        """The slot of each arriving sample; ``REJECTED``: it does not last until the batch ends."""
         positions = np.arange(first, first + count)
         if self.rule.capacity is None:
-            return np.arange(count), positions
+            return positions
         clients = np.full(count, self.client, np.int64)
         slots = self.rule.slots(Samples(clients, positions, self.seed))
         # the last one in a slot stays: unique keeps the first, so look from the end
-        kept, from_end = np.unique(slots[::-1], return_index=True)
-        chosen = count - 1 - from_end
-        there = kept != REJECTED
-        return chosen[there], kept[there]
+        _, from_end = np.unique(slots[::-1], return_index=True)
+        stays = np.zeros(count, bool)
+        stays[count - 1 - from_end] = True
+        return np.where(stays, slots, REJECTED)
 
     def _new_slots(self, slots: Positions) -> int:
         """How many of these slots are still empty."""
-        if self.rule.capacity is None or self.held == self.rule.capacity:
-            return len(slots) if self.rule.capacity is None else 0
-        query = "SELECT COUNT(*) FROM sample WHERE slot IN (SELECT value FROM json_each(?))"
-        return len(slots) - int(self.database.rows(query, json.dumps(slots.tolist()))[0][0])
-
-    def _rows(
-        self, batch: Batch, first: int, chosen: Positions, slots: Positions, round: int | None
-    ) -> Iterable[tuple[Any, ...]]:
-        """What the table gets: columns that are put together row by row as SQLite takes them."""
-        x, y = self.schema.arrays(batch.x, batch.y)
-        now = time.time()
-        places = chosen.tolist()
-        ids = repeat(None) if batch.ids is None else map(batch.ids.__getitem__, places)
-        times = repeat(now) if batch.times is None else [batch.times[k] or now for k in places]
-        return zip(
-            slots.tolist(),
-            (first + chosen).tolist(),
-            ids,
-            times,
-            repeat(round),
-            _blobs(x[chosen]),
-            _blobs(y[chosen]),
-            strict=False,  # what is repeated has no end
-        )
+        if self.rule.capacity is None:
+            return len(slots)
+        full = self.held == self.rule.capacity
+        return 0 if full else len(slots) - self._table.filled(slots)
 
     def _check_origin(self) -> None:
         """A file goes on with the rule, the schema and the draws that it began with."""
@@ -183,23 +136,3 @@ class DurableMemory:
                 )
         stored = Schema.from_json(str(self.state.get("schema")))
         self.schema.check_same(stored, str(self.database.path))
-
-
-def _blobs(rows: NDArray[Any]) -> list[bytes]:
-    """The bytes of each row. One copy each, made by NumPy: no view of a view per sample.
-
-    >>> _blobs(np.array([[1, 2], [3, 0]], np.uint8))
-    [b'\\x01\\x02', b'\\x03\\x00']
-    """
-    width = math.prod(rows.shape[1:])
-    return rows.reshape(len(rows), width).view(f"V{width * rows.itemsize}").ravel().tolist()
-
-
-def _table(capacity: int | None) -> str:
-    """The table refuses a slot that the rule does not have; to keep all has a slot for each."""
-    allowed = "" if capacity is None else f" CHECK (slot BETWEEN 0 AND {int(capacity) - 1})"
-    return (
-        f"CREATE TABLE IF NOT EXISTS sample (slot INTEGER PRIMARY KEY{allowed}, "
-        "position INTEGER NOT NULL, id TEXT, time REAL NOT NULL, round INTEGER, "
-        "x BLOB NOT NULL, y BLOB NOT NULL)"
-    )

@@ -6,6 +6,7 @@ its old packet number; whether it is on disk already, on the way there, or reall
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -59,8 +60,9 @@ class RecentMessages:
     def write(self, database: Database, digests: Sequence[int]) -> None:
         """Remember these on disk, in the transaction of their samples."""
         with database.transaction() as connection:
-            connection.executemany(
-                "INSERT INTO recent_message (digest) VALUES (?)", [(digest,) for digest in digests]
+            connection.execute(
+                "INSERT INTO recent_message (digest) SELECT value FROM json_each(?)",
+                (json.dumps(digests),),
             )
             connection.execute(
                 "DELETE FROM recent_message WHERE number <= "

@@ -110,11 +110,5 @@ class RoundReplay:
         while arrived < end:
             now = int(self._rounds[arrived])
             last = int(np.searchsorted(self._rounds, now, side="right"))
-            yield now, self._part(slice(arrived, last))
+            yield now, self._batch.part(slice(arrived, last))
             arrived = last
-
-    def _part(self, where: slice) -> Batch:
-        batch = self._batch
-        ids = batch.ids[where] if batch.ids else None
-        times = batch.times[where] if batch.times else None
-        return Batch(batch.x[where], batch.y[where], ids, times)
