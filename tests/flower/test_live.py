@@ -178,6 +178,37 @@ def test_a_run_waits_until_somebody_holds_a_sample(live_fleet, caplog):
     assert "round 1 waits: Uniform() gives weight to nobody: of 3 clients 0 hold" in caplog.text
 
 
+@pytest.mark.parametrize("strategy", [hw.Fresh(), hw.Share(historical=0.0)])
+def test_a_run_of_streams_waits_for_the_first_though_archives_are_full(
+    live_fleet, caplog, strategy
+):
+    archive, quick, slow = live_fleet.toys
+    described = quick.describe
+
+    def third_time_lucky():
+        if len(quick.requests) == 3:
+            quick.arrived = 5
+        return described()
+
+    quick.describe = third_time_lucky
+    for stream in (quick, slow):
+        stream.live_stream()
+        stream.arrived = 0
+    result = StreamFedAvg(strategy, min_clients=3, ask_again=0.1).start(live_fleet, initial(), 2)
+    assert archive.held == 20
+    np.testing.assert_allclose(result.ledger.client_shares, [[0, 1, 0]] * 2)
+    assert "gives weight to nobody: of 3 clients 1 hold samples, 1 of these" in caplog.text
+
+
+def test_declared_streams_that_begin_late_are_named_before_round_1(fleet):
+    """Replays come with the rounds, so to wait for one would be to wait for ever."""
+    for toy_node in fleet.toys[1:]:
+        toy_node.declared = {"kind": "trace", "counts": [0, 0, 4], "samples": 4}
+    with pytest.raises(hw.InputError, match=r"zero in round 1 \(2 such rounds of 3\): nobody who"):
+        StreamFedAvg(hw.Fresh(), min_clients=3).start(fleet, initial(), 3)
+    assert not any(r["do"] == "train" for toy_node in fleet.toys for r in toy_node.requests)
+
+
 def test_a_run_in_which_nobody_ever_holds_a_sample_is_given_up(live_fleet):
     for node in live_fleet.toys:
         node.arrived = 0
