@@ -14,11 +14,11 @@ import argparse
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import headwater as hw
 from headwater.experiments.run_log import RunLog
-from headwater.experiments.tasks.drift import Drifting
+from headwater.experiments.tasks.drift import Course, Drifting
 from headwater.experiments.tasks.find import find_task
 from headwater.experiments.tasks.task import Task
 from headwater.learning.algorithm import Record
@@ -26,7 +26,8 @@ from headwater.learning.federation import Federation
 
 PLACE = Path(__file__).parents[2] / "docs" / "results" / "drift"
 HISTORICAL = 0.2
-COURSES = ("none", "sudden", "gradual", "back and forth")
+Change = Course | Literal["none"]
+COURSES: tuple[Change, ...] = ("none", *get_args(Course))
 STRATEGIES: Mapping[str, hw.Strategy] = {
     "uniform": hw.Uniform(),
     "historical": hw.Historical(),
@@ -42,15 +43,15 @@ RATES = {"activity": (0.01, 0.03, 0.1, 0.3, 1.0), "air": (0.01, 0.03, 0.1)}
 class Plan:
     """One run of the study."""
 
-    course: str
+    course: Change
     strategy: str
     seed: int
     rate: float
     tuning: bool = False
 
 
-def changing(task: Task, course: str) -> Task:
-    return task if course == "none" else Drifting(task, course=course)  # type: ignore[arg-type]
+def changing(task: Task, course: Change) -> Task:
+    return task if course == "none" else Drifting(task, course=course)
 
 
 def learn(task: Task, plan: Plan) -> dict[str, Any]:

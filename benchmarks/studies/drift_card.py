@@ -8,14 +8,14 @@ Of each course only seeds of which every run is finished count. What is said in 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from benchmarks.studies.drift import COURSES, HISTORICAL, PLACE, STRATEGIES, score
 from headwater.experiments.over_seeds import Interval
 from headwater.experiments.run_log import RunLog
-from headwater.experiments.tasks.drift import Drifting
+from headwater.experiments.tasks.drift import Course, Drifting
 from headwater.experiments.tasks.synthetic import Synthetic
 from headwater.report.accuracy import save_picture
 from headwater.report.style import COLOURS, figure, plain
@@ -77,8 +77,8 @@ def draw(runs: Runs) -> None:
     """Accuracy of samples as they arrive, over the rounds, for each course of the change."""
     picture = figure(12, 4)
     panels = picture.subplots(1, 3, sharey=True)
-    for axes, course in zip(panels, COURSES[1:], strict=True):
-        new = Drifting(Synthetic(), course=course).new(ROUNDS)  # type: ignore[arg-type]
+    for axes, course in zip(panels, get_args(Course), strict=True):
+        new = Drifting(Synthetic(), course=course).new(ROUNDS)
         axes.imshow(
             new[None], extent=(0.5, ROUNDS + 0.5, 0, 100), aspect="auto", cmap="Greys", vmax=5
         )

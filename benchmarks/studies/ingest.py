@@ -24,7 +24,7 @@ import sqlite3
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import get_args
@@ -48,7 +48,7 @@ TABLE = (
     "time REAL NOT NULL, round INTEGER, x BLOB NOT NULL, y BLOB NOT NULL)"
 )
 
-
+Row = tuple[object, ...]
 Rates = tuple[float, float]  # samples per second, and per second of this process's CPU time
 
 
@@ -76,8 +76,8 @@ def bare_sqlite(folder: Path, survives: Survives, x: np.ndarray, y: np.ndarray) 
 def script(folder: Path, survives: Survives, x: np.ndarray, y: np.ndarray) -> Rates:
     messages, fields = _messages(x, y), SETTINGS.fields
 
-    def rows(first: int) -> list[tuple[object, ...]]:
-        found = []
+    def rows(first: int) -> list[Row]:
+        found: list[Row] = []
         for k, message in enumerate(messages[first : first + BATCH], first):
             record = json.loads(message)
             features = np.array([record[field] for field in fields], np.float32)
@@ -92,7 +92,7 @@ def _insert(
     folder: Path,
     survives: Survives,
     count: int,
-    rows: Callable[[int], list[tuple[object, ...]]],
+    rows: Callable[[int], Sequence[Row]],
 ) -> Rates:
     connection = sqlite3.connect(folder / "bare.db", isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
@@ -167,7 +167,7 @@ def _resident() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def _in_turns(contenders: dict[str, Callable[[Path], Rates]], turns: int) -> dict[str, Rates]:
+def _in_turns(contenders: Mapping[str, Callable[[Path], Rates]], turns: int) -> dict[str, Rates]:
     rates: dict[str, list[Rates]] = {name: [] for name in contenders}
     for _ in range(turns):
         for name, contender in contenders.items():

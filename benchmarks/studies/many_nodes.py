@@ -16,12 +16,14 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from flwr.app import Context, Message, RecordDict
+from flwr.proto.message_pb2 import ObjectTree
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
 from flwr.supercore.inflatable.inflatable_utils import (
     pull_and_inflate_object_from_tree,
@@ -54,9 +56,9 @@ hidden = [{hidden}]
 """
 
 
-def answer(_: Path, frame: Frame, patience: float = 0.0) -> Frame:  # noqa: ARG001
+def answer(path: Path, frame: Frame, patience: float = 0.0) -> Frame:  # noqa: ARG001 (a node's)
     """What a node would say that has a hundred samples and need not move."""
-    counts = {"arrived": 100, "held": 100, "rate": 0.0, "prequential": {"count": 0}}
+    counts: dict[str, Any] = {"arrived": 100, "held": 100, "rate": 0.0, "prequential": {"count": 0}}
     header = frame.header
     if header["do"] == "describe":
         about = {"memory": "Fifo", "capacity": 100, "historical": False, "declared": None}
@@ -65,20 +67,64 @@ def answer(_: Path, frame: Frame, patience: float = 0.0) -> Frame:  # noqa: ARG0
     return Frame(reply | counts, {"move": np.zeros_like(frame.arrays["parameters"])})
 
 
-class ThreadNode(threading.Thread):
-    """A SuperNode's loop without its processes."""
+class WireCount:
+    """Bytes that this process's HTTP connections have sent and received, headers and all.
 
-    def __init__(self, number: int, address: str, stop: threading.Event) -> None:
+    They are counted by threads: a sum that many threads add to would lose some.
+    """
+
+    def __init__(self) -> None:
+        self._by_thread: dict[int, int] = {}
+        read, write = SyncStream.read, SyncStream.write
+
+        def counted_read(stream: SyncStream, most: int, timeout: float | None = None) -> bytes:
+            data = read(stream, most, timeout)
+            self._add(len(data))
+            return data
+
+        def counted_write(stream: SyncStream, data: bytes, timeout: float | None = None) -> None:
+            self._add(len(data))
+            write(stream, data, timeout)
+
+        SyncStream.read, SyncStream.write = counted_read, counted_write
+
+    @property
+    def total(self) -> int:
+        return sum(list(self._by_thread.values()))
+
+    @property
+    def mine(self) -> int:
+        """Those of the thread that asks."""
+        return self._by_thread.get(threading.get_ident(), 0)
+
+    def _add(self, count: int) -> None:
+        self._by_thread[threading.get_ident()] = self.mine + count
+
+
+class ThreadNode(threading.Thread):
+    """A SuperNode's loop without its processes.
+
+    Attributes:
+        here: it has asked for messages at least once.
+        traffic: bytes of messages and replies; looking for messages in vain is not in it.
+    """
+
+    def __init__(self, number: int, address: str, stop: threading.Event, wire: WireCount) -> None:
         super().__init__(daemon=True)
-        self.config = {"client-id": f"node{number}", "socket": "/none"}
-        self._address, self._stop_event = address, stop
-        self.here = threading.Event()  # it has asked for messages at least once
+        self.config: dict[str, bool | float | int | str] = {
+            "client-id": f"node{number}",
+            "socket": "/none",
+        }
+        self._address, self._stop_event, self._wire = address, stop, wire
+        self.here = threading.Event()
+        self.traffic = 0
 
     def run(self) -> None:
         app = client.node_app()
         with http_request_response(self._address, True) as connection:
             node, receive, send, _, _, pull, push, confirm = connection
             while not self._stop_event.is_set():
+                before = self._wire.mine
                 received = receive()
                 self.here.set()
                 if received is None:
@@ -89,8 +135,14 @@ class ThreadNode(threading.Thread):
                     message.metadata.run_id, node, self.config, RecordDict(), run_config={}
                 )
                 self._reply(app(message, context), send, push)
+                self.traffic += self._wire.mine - before
 
-    def _whole(self, received, pull, confirm) -> Message:  # type: ignore[no-untyped-def]
+    def _whole(
+        self,
+        received: tuple[Message, ObjectTree],
+        pull: Callable[[int, str], bytes],
+        confirm: Callable[[int, str], None],
+    ) -> Message:
         head, tree = received
         run = head.metadata.run_id
         message = pull_and_inflate_object_from_tree(
@@ -99,7 +151,12 @@ class ThreadNode(threading.Thread):
         message.metadata.__dict__["_message_id"] = tree.object_id
         return message
 
-    def _reply(self, reply: Message, send, push) -> None:  # type: ignore[no-untyped-def]
+    def _reply(
+        self,
+        reply: Message,
+        send: Callable[[Message, ObjectTree, float], tuple[set[str], str]],
+        push: Callable[[int, str, str, bytes], None],
+    ) -> None:
         run = reply.metadata.run_id
         reply.metadata.__dict__["_message_id"] = reply.object_id
         wanted, session = send(reply, get_object_tree(reply), 0.1)
@@ -111,11 +168,13 @@ class ThreadNode(threading.Thread):
 
 
 @contextmanager
-def federation(folder: Path, nodes: int) -> Iterator[tuple[SuperLink, list[ThreadNode]]]:
+def federation(
+    folder: Path, nodes: int, wire: WireCount
+) -> Iterator[tuple[SuperLink, list[ThreadNode]]]:
     """A SuperLink with so many nodes; all is over afterwards."""
     link, stop = SuperLink(folder, free_port(), None), threading.Event()
     link.start()
-    threads = [ThreadNode(number, link.address, stop) for number in range(nodes)]
+    threads = [ThreadNode(number, link.address, stop, wire) for number in range(nodes)]
     try:
         for thread in threads:
             thread.start()
@@ -125,25 +184,6 @@ def federation(folder: Path, nodes: int) -> Iterator[tuple[SuperLink, list[Threa
         for thread in threads:
             thread.join(10)
         end(folder)
-
-
-class WireCount:
-    """Bytes that this process's HTTP connections have sent and received, headers and all."""
-
-    def __init__(self) -> None:
-        self.total = 0
-        read, write = SyncStream.read, SyncStream.write
-
-        def counted_read(stream: SyncStream, most: int, timeout: float | None = None) -> bytes:
-            data = read(stream, most, timeout)
-            self.total += len(data)
-            return data
-
-        def counted_write(stream: SyncStream, data: bytes, timeout: float | None = None) -> None:
-            self.total += len(data)
-            write(stream, data, timeout)
-
-        SyncStream.read, SyncStream.write = counted_read, counted_write
 
 
 def cpu_seconds(folder: Path, program: str) -> float:
@@ -175,25 +215,31 @@ def measure(nodes: int, args: argparse.Namespace, wire: WireCount) -> str:
     """One line of the table. What polling costs is measured first, and taken off the rounds."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hw")))
-        link, threads = stack.enter_context(federation(folder, nodes))
+        link, threads = stack.enter_context(federation(folder, nodes, wire))
         features = ", ".join(f'"f{k}"' for k in range(args.features))
         node = folder / "model.toml"
         node.write_text(NODE.format(features=features, hidden=args.hidden))
         _write_app(folder / "app")
         while not all(thread.here.is_set() for thread in threads):
             time.sleep(0.2)
-        before = _mark(folder, wire)
+        before = _mark(folder, wire, threads)
         time.sleep(args.idle)
-        after = _mark(folder, wire)
-        polling = (after - before) / (after - before)[0]  # a second
-        run = {"checkpoint": str(folder / "run"), "node": str(node), "min-clients": nodes}
-        run |= {"deadline": 3600.0, "ask-again": 3600.0}  # nobody is given up, however busy it is
+        idle = _mark(folder, wire, threads) - before
+        polling = idle / idle[0]  # a second
+        run: dict[str, str | int | float] = {
+            "checkpoint": str(folder / "run"),
+            "node": str(node),
+            "min-clients": nodes,
+        }
+        run |= {"deadline": args.deadline, "ask-again": args.deadline}
         link.submit(folder / "app", run | {"num-rounds": args.rounds, "evaluate-every": 0})
         # the first round has the server's own start in it: those after it are looked at
-        marks = list(_rounds(folder, wire, args.rounds))
+        marks = list(_rounds(folder, wire, threads, args.rounds))
         whole = marks[-1] - marks[0]
         times = nodes * (args.rounds - 1)
-        _, traffic, link_cpu, server_cpu = (whole - polling * whole[0]) / times
+        # messages are counted as such; processor time is told from polling's by what that takes
+        traffic = whole[2] / times
+        link_cpu, server_cpu = (whole - polling * whole[0])[3:] / times
         memory = [resident(folder, name) for name in (LINK, SERVER)]
         entries = Journal(folder / "run" / "rounds.jsonl").read()
         came = sum(share > 0 for entry in entries for share in entry.counted)
@@ -205,25 +251,28 @@ def measure(nodes: int, args: argparse.Namespace, wire: WireCount) -> str:
             f"{1e3 * link_cpu:.0f}",
             f"{1e3 * server_cpu:.0f}",
             f"{polling[1] / nodes:.0f}",
-            f"{1e3 * polling[2] / nodes:.1f}",
+            f"{1e3 * polling[3] / nodes:.1f}",
             *(f"{megabytes:.0f}" for megabytes in memory),
         ]
         return f"| {' | '.join(cells)} |"
 
 
-def _mark(folder: Path, wire: WireCount) -> np.ndarray:
-    """Now: seconds, bytes, CPU seconds of SuperLink and server."""
+def _mark(folder: Path, wire: WireCount, nodes: list[ThreadNode]) -> np.ndarray:
+    """Now: seconds, bytes of all and of messages, CPU seconds of SuperLink and server."""
+    traffic = sum(node.traffic for node in nodes)
     cpu = [cpu_seconds(folder, name) for name in (LINK, SERVER)]
-    return np.array([time.monotonic(), wire.total, *cpu])
+    return np.array([time.monotonic(), wire.total, traffic, *cpu])
 
 
-def _rounds(folder: Path, wire: WireCount, rounds: int) -> Iterator[np.ndarray]:
+def _rounds(
+    folder: Path, wire: WireCount, nodes: list[ThreadNode], rounds: int
+) -> Iterator[np.ndarray]:
     """A mark after each round."""
     journal = Journal(folder / "run" / "rounds.jsonl")
     for number in range(1, rounds + 1):
         while len(journal.read()) < number:
             time.sleep(0.2)
-        yield _mark(folder, wire)
+        yield _mark(folder, wire, nodes)
 
 
 def main() -> None:
@@ -237,8 +286,9 @@ def main() -> None:
     about.add_argument("--features", type=int, default=8)
     about.add_argument("--hidden", type=int, default=32, help="units; parameters follow from it")
     about.add_argument("--idle", type=float, default=20.0, help="seconds of idle polling looked at")
+    about.add_argument("--deadline", type=float, default=3600.0, help="seconds for a round")
     args = about.parse_args()
-    client.ask_node = answer  # type: ignore[assignment]
+    client.ask_node = answer
     parameters = (args.features + 1) * args.hidden + (args.hidden + 1) * 2
     command = "python -m benchmarks.studies.many_nodes --nodes " + args.nodes
     print(machine.describe(command).words())

@@ -69,7 +69,7 @@ def run_fleet(folder: Path, strategy: str, args: argparse.Namespace) -> Fleet:
         args.local_steps,
         evaluate_every=0,  # tested here, when all is over
         deadline=args.deadline,
-        ask_again=args.deadline / 2,
+        ask_again=60.0,
     )
     archives = streams.clients[: args.historical]
     pace = {"capacity": args.capacity, "per_second": args.per_second}

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from dataclasses import replace as changed
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -173,9 +174,9 @@ seeds. Negative: better than every share of the grid. Repeat it with
 `python -m benchmarks.studies.unseen predict`, `run` and `show`."""
 
 
-def _row(predicted: dict[str, object], results: Path) -> str:
+def _row(predicted: dict[str, Any], results: Path) -> str:
     said = {key: float(str(predicted[key])) for key in ("rate", "rho", "horizon", "remembered")}
-    name = Case(**{k: predicted[k] for k in Case.__dataclass_fields__}).name  # type: ignore[arg-type]
+    name = Case(**{k: predicted[k] for k in Case.__dataclass_fields__}).name
     before = predicted.get("at_start")
     at_start = f"{before['remembered']:.2f}" if isinstance(before, dict) else ""
     start = (
@@ -183,14 +184,14 @@ def _row(predicted: dict[str, object], results: Path) -> str:
         f"| {said['remembered']:.2f} | {at_start} |"
     )
     table = Table.load(results / name / "runs.jsonl")
-    grid = {} if table is None else {s: table.lines.get(f"share-{s:g}") for s in GRID}
-    if table is None or not all(line and line.outcomes for line in grid.values()):
+    lines = {} if table is None else {s: table.lines.get(f"share-{s:g}") for s in GRID}
+    grid = {s: line for s, line in lines.items() if line is not None and line.outcomes}
+    if table is None or len(grid) < len(GRID):
         return f"{start} not run yet | | | |"
     measure = Measure.named(table.lines["uniform"].measure)
     sign = 1 if measure.higher else -1
-    best = max(GRID, key=lambda s: sign * grid[s].late_accuracy.mean)  # type: ignore[union-attr]
+    best = max(grid, key=lambda s: sign * grid[s].late_accuracy.mean)
     line = grid[best]
-    assert line is not None
     cells = [
         _behind(line, table.lines[rule], sign) for rule in ("remembered", "quarter", "uniform")
     ]

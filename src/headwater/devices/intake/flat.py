@@ -11,16 +11,16 @@ left to whoever looks at a message by itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from operator import itemgetter
+from types import ModuleType
 from typing import Any
 
 from pydantic_core import from_json
 
-try:
-    import msgspec
-except ImportError:  # not installed: reading takes longer, the rows are the same
-    msgspec = None  # type: ignore[assignment]
-
+# not installed: reading takes longer, the rows are the same
+msgspec = import_module("msgspec") if find_spec("msgspec") else None
 Row = tuple[Any, ...]  # features, label, id, time: as the sender wrote them, not yet checked
 Rows = list[Row]
 NOT_USUAL = (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError)
@@ -37,7 +37,7 @@ def json_rows(numbers: Sequence[str], names: Sequence[str]) -> Callable[[Sequenc
     [(20, 1, None)]
     """
     if msgspec is not None:
-        return _typed(numbers, names)
+        return _typed(msgspec, numbers, names)
     pick = record_rows(numbers, names)
     return lambda messages: pick(map(from_json, messages))
 
@@ -54,7 +54,9 @@ def record_rows(numbers: Sequence[str], names: Sequence[str]) -> Callable[[Itera
     return lambda records: [(*pick(record), *map(record.get, names)) for record in records]
 
 
-def _typed(numbers: Sequence[str], names: Sequence[str]) -> Callable[[Sequence[bytes]], Rows]:
+def _typed(
+    msgspec: ModuleType, numbers: Sequence[str], names: Sequence[str]
+) -> Callable[[Sequence[bytes]], Rows]:
     """By a structure that is made for these fields: other fields are skipped, not built."""
     fields = [f"f{k}" for k in range(len(numbers) + len(names))]
     kinds: list[Any] = [(field, Any) for field in fields[: len(numbers)]]

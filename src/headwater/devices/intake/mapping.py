@@ -141,12 +141,12 @@ class SampleMapping:
         return Rows(x, y, *self._named(named))
 
     def _picked(self, messages: Sequence[Message]) -> list[Row]:
-        kinds = set(map(type, messages))
-        if kinds != {bytes}:
+        texts = [message for message in messages if isinstance(message, bytes)]
+        if len(texts) < len(messages):
             return self._record_rows(messages)
-        if max(map(len, messages)) > self._message_bytes:
+        if max(map(len, texts)) > self._message_bytes:
             raise ValueError("one is too long to be read")
-        return self._json_rows(messages)  # type: ignore[arg-type]
+        return self._json_rows(texts)
 
     def _table(self, picked: list[Row]) -> NDArray[np.float64]:
         """Features and labels of all rows; a class's name is replaced by its number."""

@@ -91,7 +91,7 @@ class MqttSource:
     def _connect(self) -> None:
         """In paho's own thread, again and again with growing pauses."""
         settings = self._settings
-        session = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+        session = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]  # as paho has it
         session.SessionExpiryInterval = settings.session_seconds
         session.ReceiveMaximum = settings.in_flight
         # a longer packet is not even sent to us

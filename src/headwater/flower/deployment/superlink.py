@@ -42,13 +42,14 @@ class SuperLink:
         """Host and port, as Flower's options want them."""
         return f"127.0.0.1:{self.port}"
 
-    def start(self) -> Part:
-        """Start it and wait until it answers."""
+    def start(self, *options: str) -> Part:
+        """Start it, with more options of Flower's if you like, and wait until it answers."""
         command: list[str | Path] = [
             "flower-superlink",
             *("--host", "127.0.0.1", "--port", str(self.port)),
             *("--database", self.folder / "superlink.db"),
             "--disable-runtime-dependency-installation",
+            *options,
         ]
         if self.files is None:
             command.append("--insecure")
@@ -94,10 +95,12 @@ class SuperLink:
             command += ["--auth-supernode-private-key", self.register(client)]
         return launch(self.folder, f"supernode-{client}", command, environment(self.folder))
 
-    def submit(self, app: Path, settings: Mapping[str, str | int | float | bool]) -> str:
-        """Start a run of a Flower app; returns its number."""
+    def submit(
+        self, app: Path, settings: Mapping[str, str | int | float | bool], *options: str
+    ) -> str:
+        """Start a run of a Flower app, with more options of ``flwr run``; returns its number."""
         pairs = " ".join(f"{key}={_toml(value)}" for key, value in settings.items())
-        answer = self.command("run", str(app), NAME, "--format", "json", "-c", pairs)
+        answer = self.command("run", str(app), NAME, *options, "--format", "json", "-c", pairs)
         found = _last_json(answer)
         if "run-id" not in found:
             raise InputError(f"flwr run {app} failed: {found}")
