@@ -272,7 +272,7 @@ def measure(strategy: str, recalled: Recalled, seeds: int) -> dict[str, object]:
         "arrived": [recalled.state(name)["arrived"] for name in recalled.fleet.clients],
         "historical": recalled_share(recalled, again),
         "curve": [record.accuracy for record in again.history],
-        "stream": [entry.metrics.get("prequential-metric") for entry in recalled.entries],
+        "stream": [entry.metrics.get("prequential-recent_metric") for entry in recalled.entries],
     }
 
 

@@ -54,7 +54,7 @@ def test_metrics_are_prometheus_text(node):
     assert values['headwater_node_held{client="a"}'] == "8"
     assert values['headwater_node_last_round{client="a"}'] == "2"
     assert values['headwater_node_scored_total{client="a"}'] == "8"
-    assert float(values['headwater_node_prequential_loss{client="a"}']) > 0
+    assert float(values['headwater_node_prequential_recent_loss{client="a"}']) > 0
     assert "headwater_node_capacity" not in text  # Keep has none
     assert text.count("# TYPE") == len(values)
     with pytest.raises(urllib.error.HTTPError, match="404"):

@@ -335,6 +335,14 @@ def test_prequential_and_test_numbers_reach_the_server(live_fleet):
     assert result.evaluate_metrics_clientapp[2]["count"] == 30
 
 
+def test_a_journal_has_the_latest_samples_scores_by_the_nodes_own_word(live_fleet):
+    for node in live_fleet.toys:
+        node.live_stream()
+    metrics = StreamFedAvg(min_clients=3).start(live_fleet, initial(), 2).train_metrics_clientapp
+    latest = {"prequential-recent_loss": 1.0, "prequential-recent_metric": 0.5}
+    assert dict(metrics[2]) == {"prequential-count": 12, **latest}
+
+
 def test_a_model_is_tested_here_as_flower_users_expect(live_fleet):
     from flwr.app import MetricRecord
 
@@ -357,6 +365,6 @@ def test_prometheus_reads_the_servers_numbers(fleet, unused_port):
     strategy.start(fleet, initial(), 2, progress=look)
     assert "headwater_server_round 2\n" in seen[1]
     assert 'headwater_server_held{client="node1"} 6\n' in seen[1]
-    assert "headwater_server_prequential_loss 1.0\n" in seen[1]
+    assert "headwater_server_prequential_recent_loss 1.0\n" in seen[1]
     with pytest.raises(OSError, match="refused"):
         urlopen(f"http://127.0.0.1:{unused_port}/metrics", timeout=5)

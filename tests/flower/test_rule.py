@@ -204,7 +204,7 @@ def test_an_update_that_cannot_be_is_refused_and_named(fleet, tmp_path, spoil, w
         ("arrived", 1e300),
         ("held", float("-inf")),
         ("rate", float("inf")),
-        ("prequential-loss", float("nan")),
+        ("prequential-recent_loss", float("nan")),
         ("prequential-count", -4.0),
         ("samples", float("inf")),
     ],

@@ -114,7 +114,7 @@ class ToyNode:
             "arrived": self.arrived,
             "held": self.held,
             "rate": 1.0,
-            "prequential": {"count": 4, "loss": 1.0, "metric": 0.5},
+            "prequential": {"count": 4, "loss": 2.0, "recent_loss": 1.0, "recent_metric": 0.5},
         }
         return Frame(about, {"move": move.numpy()})
 

@@ -32,7 +32,9 @@ class Entry:
         held, arrived: its samples in memory, and all so far, when it last said so.
         drawn: gradients that it computed.
         refused: why updates did not count, by client number.
-        metrics: numbers about the round, such as the prequential loss.
+        metrics: test-then-train at the streams: ``prequential-count``, how many samples were
+            predicted so far; ``prequential-recent_loss`` and ``prequential-recent_metric``, means
+            over the latest of them.
     """
 
     round: int

@@ -8,7 +8,8 @@ from typing import Any
 
 from headwater.flower.roster import LARGEST, Standing
 
-_MEASURES = ("count", "loss", "metric")
+RECENT = ("recent_loss", "recent_metric")
+"""What test-then-train says of the latest samples: how good the model is now, by a node's words."""
 
 
 def reported(client: Standing, report: Mapping[str, float] | None, round: int) -> dict[str, Any]:
@@ -18,11 +19,7 @@ def reported(client: Standing, report: Mapping[str, float] | None, round: int) -
     # Counts never fall, and nobody holds more than has arrived, whatever a client claims.
     arrived = max(client.arrived, int(min(report.get("arrived", client.arrived), LARGEST)))
     held = int(report.get("held", client.held))
-    # The latest samples tell how good the model is now, where a node keeps them apart.
-    measures = {
-        name: report.get(f"prequential-recent_{name}", report.get(f"prequential-{name}"))
-        for name in _MEASURES
-    }
+    measures = {name: report.get(f"prequential-{name}") for name in ("count", *RECENT)}
     return {
         "asked": client.asked + 1,
         "answered": client.answered + 1,
@@ -36,17 +33,17 @@ def reported(client: Standing, report: Mapping[str, float] | None, round: int) -
 
 
 def pooled(
-    reports: Sequence[Mapping[str, float]], prefix: str = "prequential-"
+    reports: Sequence[Mapping[str, float]], measures: Sequence[str], prefix: str = ""
 ) -> dict[str, float]:
-    """Mean loss and metric over the samples of all clients.
+    """Means over all clients, each by the samples that it has counted.
 
-    >>> pooled([{"count": 1, "loss": 4.0}, {"count": 3, "loss": 0.0}, {}])
-    {'prequential-count': 4, 'prequential-loss': 1.0}
+    >>> pooled([{"count": 1, "loss": 4.0}, {"count": 3, "loss": 0.0}, {}], ("loss", "metric"))
+    {'count': 4, 'loss': 1.0}
     """
     counted = [report for report in reports if report.get("count", 0) > 0]
     total = sum(report["count"] for report in counted)
     found = {f"{prefix}count": total} if total else {}
-    for name in ("loss", "metric"):
+    for name in measures:
         known = [report for report in counted if name in report]
         if known:
             weight = sum(report["count"] for report in known)

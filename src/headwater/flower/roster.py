@@ -43,7 +43,7 @@ class Standing:
         joined: the first round in which it could be asked.
         heard: the round at whose end it last reported its counts; joined − 1 before that.
         first_arrived: what had arrived when it joined.
-        prequential: what it measured on new samples before learning from them.
+        prequential: what it measured on its latest samples before learning from them.
         seen: when it last answered (seconds since the epoch).
     """
 

@@ -36,7 +36,7 @@ from headwater.flower.journal import Entry
 from headwater.flower.patience import Patience, QuorumError
 from headwater.flower.plan import Declared, Live, Plan, foreseeable
 from headwater.flower.presence import Presence
-from headwater.flower.reports import pooled, reported
+from headwater.flower.reports import RECENT, pooled, reported
 from headwater.flower.roster import Roster
 from headwater.flower.settings import Settings
 from headwater.flower.state import State
@@ -233,7 +233,9 @@ class Session:
             drawn=[int(tally.reports.get(m, {}).get("samples", 0)) for m in clients],
             refused={str(m): why for m, why in tally.refused.items()},
             # What was there from the start was never predicted by a model that had learned.
-            metrics=pooled([c.prequential for c in standings if not c.historical]),
+            metrics=pooled(
+                [c.prequential for c in standings if not c.historical], RECENT, "prequential-"
+            ),
         )
 
     def evaluate(self, number: int, config: ConfigRecord | None) -> dict[str, float]:
@@ -243,7 +245,7 @@ class Session:
         )
         seconds = self.settings.longest_round
         found = ask_for_tests(self.presence, content, number, seconds, self.stop)
-        numbers = pooled(found, "")
+        numbers = pooled(found, ("loss", "metric"))
         self.store.note_test(number, numbers)
         return numbers
 

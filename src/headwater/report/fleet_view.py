@@ -21,16 +21,17 @@ def _heading(now: Mapping[str, Any]) -> Text:
     took = "" if now["seconds"] is None else f" ({now['seconds']:.1f} s)"
     tested = now["test"].get("round")
     after = f" after round {tested}" if tested else ""
+    latest = _percent(now["prequential"].get("recent_metric"))
     return Text(
-        f"round {now['round']}{last}{took}   prequential accuracy {_percent(now['prequential'])}"
-        f"   test accuracy {_percent(now['test'])}{after}   strategy {now['strategy']}"
+        f"round {now['round']}{last}{took}   latest samples {latest}   "
+        f"test accuracy {_percent(now['test'].get('metric'))}{after}   strategy {now['strategy']}"
     )
 
 
 def _clients(now: Mapping[str, Any]) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("client")
-    for name in ("arrived", "memory", "share", "prequential", "last seen"):
+    for name in ("arrived", "memory", "share", "latest samples", "last seen"):
         table.add_column(name, justify="right")
     for row in now["clients"]:
         table.add_row(
@@ -38,7 +39,7 @@ def _clients(now: Mapping[str, Any]) -> Table:
             _count(row["arrived"]),
             _count(row["held"]) + ("" if row["capacity"] is None else f"/{row['capacity']}"),
             "–" if row["share"] is None else f"{row['share']:.3f}",
-            _percent(row),
+            _percent(row.get("recent_metric")),
             Text(row["refused"], "red") if row["refused"] else _ago(row["seen"]),
         )
     return table
@@ -56,8 +57,8 @@ def _processes(now: Mapping[str, Any]) -> Text:
     return text
 
 
-def _percent(row: Mapping[str, Any]) -> str:
-    return "–" if row.get("metric") is None else f"{100 * row['metric']:.1f} %"
+def _percent(part: float | None) -> str:
+    return "–" if part is None else f"{100 * part:.1f} %"
 
 
 def _count(value: int | None) -> str:

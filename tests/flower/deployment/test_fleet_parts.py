@@ -164,7 +164,11 @@ def played(fleet):
         arrived=[40, 41, 42],
         drawn=[1, 0, 1],
         refused={"1": "no answer"},
-        metrics={"prequential-count": 10, "prequential-loss": 0.4, "prequential-metric": 0.8},
+        metrics={
+            "prequential-count": 10,
+            "prequential-recent_loss": 0.4,
+            "prequential-recent_metric": 0.8,
+        },
     )
     store = Checkpoint(fleet.folder / "run", "x")
     store.folder.mkdir()
@@ -181,7 +185,7 @@ def test_a_snapshot_says_who_counts_how_much(fleet):
     first, second, _ = now["clients"]
     assert (first["arrived"], first["held"], first["share"]) == (40, 4, 0.5)
     assert (second["counted"], second["refused"]) == (0.0, "no answer")
-    assert now["history"] == [{"round": 3, "count": 10, "loss": 0.4, "metric": 0.8}]
+    assert now["history"] == [{"round": 3, "count": 10, "recent_loss": 0.4, "recent_metric": 0.8}]
     json.dumps(now, allow_nan=False)
 
 

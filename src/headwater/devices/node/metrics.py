@@ -46,8 +46,18 @@ def _numbers(node: Node, stream: Stream | None) -> list[tuple[str, str, str, flo
         ),
         ("last_round", "gauge", "The latest round trained.", last_round),
         ("scored_total", "counter", "Samples predicted before training.", scores["count"]),
-        ("prequential_loss", "gauge", "Recent loss, test then train.", scores["recent_loss"]),
-        ("prequential_metric", "gauge", "Recent metric, test then train.", scores["recent_metric"]),
+        (
+            "prequential_recent_loss",
+            "gauge",
+            "Loss of the latest, test then train.",
+            scores["recent_loss"],
+        ),
+        (
+            "prequential_recent_metric",
+            "gauge",
+            "Metric of the latest, test then train.",
+            scores["recent_metric"],
+        ),
     ]
 
 

@@ -18,6 +18,7 @@ from headwater.files import UNREADABLE
 from headwater.flower.deployment.layout import Fleet
 from headwater.flower.deployment.processes import Part
 from headwater.flower.journal import Entry, Journal
+from headwater.flower.reports import RECENT
 
 Snapshot = dict[str, Any]
 _HISTORY = 400  # rounds of the curve
@@ -110,5 +111,5 @@ def _parts(fleet: Fleet) -> list[dict[str, Any]]:
 
 
 def _measures(numbers: dict[str, float], prefix: str) -> dict[str, float]:
-    names = ("count", "loss", "metric")
+    names = ("count", *RECENT)
     return {name: numbers[prefix + name] for name in names if prefix + name in numbers}
