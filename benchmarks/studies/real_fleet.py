@@ -25,7 +25,7 @@ import sys
 import time
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +40,6 @@ from headwater.devices.intake.mapping import SampleMapping
 from headwater.devices.memory import Batch
 from headwater.devices.settings.node_file import read
 from headwater.devices.sources.recording import Recording
-from headwater.devices.wire import Frame, ask
 from headwater.flower import StreamFedAvg, read_ledger
 from headwater.flower.deployment import broker
 from headwater.flower.deployment.layout import Fleet, Learning, prepare
@@ -104,8 +103,6 @@ def directly(fleet: Fleet) -> None:
     for name, part in parts.items():
         until(fleet.socket(name).exists, part, 600.0)
     _launch(fleet, "feeder", "headwater.flower.deployment.feeder", fleet.folder)
-    for name, part in parts.items():  # before the first round every stream has begun
-        until(partial(_has_samples, fleet, name), part, 600.0)
     learning = fleet.learning
     strategy = StreamFedAvg(
         named(learning.strategy),
@@ -119,11 +116,6 @@ def directly(fleet: Fleet) -> None:
     arrays = initial(fleet.node_file(fleet.clients[0]), learning.seed)
     grid = DirectGrid({name: fleet.socket(name) for name in fleet.clients})
     save(strategy.start(grid, arrays, learning.rounds), fleet.folder / "run")
-
-
-def _has_samples(fleet: Fleet, name: str) -> bool:
-    about = ask(fleet.socket(name), Frame({"do": "describe"}), 60).header
-    return name in fleet.historical or int(about["held"]) > 0
 
 
 def _launch(fleet: Fleet, part: str, module: str, *words: str | Path) -> Part:

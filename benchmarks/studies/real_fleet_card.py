@@ -25,19 +25,19 @@ def table(rows: list[Row]) -> str:
     """Markdown: one line per strategy."""
     head = (
         "| strategy | archives count | fleet, last fifth | simulator, 95 % over seeds | "
-        "fleet, test then train | largest difference of a parameter | seconds a round |"
+        "one model, what came | fleet, test then train | largest difference of a parameter | "
+        "seconds a round |"
     )
-    lines = [head, "|---|--:|--:|--:|--:|--:|--:|"]
+    lines = [head, "|---|--:|--:|--:|--:|--:|--:|--:|"]
     for row in rows:
         stream = f"{100 * row['prequential']:.1f} of {row['scored']:,.0f}"
         lines.append(
             f"| {row['strategy']} | {row['historical']:.2f} | {100 * row['test']:.1f} | "
-            f"{interval(row['simulated'])} | {stream} | {row['difference']:.1e} | "
-            f"{statistics.median(row['seconds']):.0f} |"
+            f"{interval(row['simulated'])} | {100 * row['came']:.1f} | {stream} | "
+            f"{row['difference']:.1e} | {statistics.median(row['seconds']):.0f} |"
         )
-    last = rows[-1]
-    lines.append(f"| in one place, what came | | {100 * last['came']:.1f} | | | | |")
-    lines.append(f"| in one place, everything | | {100 * last['everything']:.1f} | | | | |")
+    everything = 100 * rows[-1]["everything"]
+    lines.append(f"| one model, everything | | {everything:.1f} | | | | | |")
     return "\n".join(lines)
 
 
