@@ -218,7 +218,8 @@ class Recalled:
         parts = []
         for name, (learned, _) in zip(self.fleet.clients, self.samples, strict=True):
             # by the nodes' own count: a server does not ask streams that have no share
-            count = None if everything else int(self.state(name)["arrived"])
+            whole = everything or name in self.fleet.historical
+            count = None if whole else int(self.state(name)["arrived"])
             parts.append((learned.x[:count], learned.y[:count]))
         x, y = (torch.from_numpy(np.concatenate(part)) for part in zip(*parts, strict=True))
         return self.tested(minimum(self.model(0), x, y))
@@ -261,7 +262,7 @@ def measure(strategy: str, recalled: Recalled, seeds: int) -> dict[str, object]:
         "everything": recalled.in_one_place(everything=True),
         "seconds": [entry.seconds for entry in recalled.entries],
         "absent": sum(share == 0 for entry in recalled.entries for share in entry.counted),
-        "arrived": [recalled.state(name)["arrived"] for name in recalled.fleet.clients],
+        "arrived": [recalled.state(name).get("arrived", 0) for name in recalled.fleet.clients],
         "historical": recalled_share(recalled, again),
         "curve": [record.accuracy for record in again.history],
         "stream": [entry.metrics.get("prequential-recent_metric") for entry in recalled.entries],

@@ -30,7 +30,8 @@ def table(rows: list[Row]) -> str:
     )
     lines = [head, "|---|--:|--:|--:|--:|--:|--:|--:|"]
     for row in rows:
-        stream = f"{100 * row['prequential']:.1f} of {row['scored']:,.0f}"
+        right = f"{100 * row['prequential']:.1f} of {row['scored']:,.0f}"
+        stream = right if row["scored"] else "–"  # a node without a share gets no model
         lines.append(
             f"| {row['strategy']} | {row['historical']:.2f} | {100 * row['test']:.1f} | "
             f"{interval(row['simulated'])} | {100 * row['came']:.1f} | {stream} | "

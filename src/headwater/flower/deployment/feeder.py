@@ -25,8 +25,10 @@ from headwater.flower.deployment.layout import Fleet
 def feed(fleet: Fleet) -> None:
     """Publish until the streams end, at the fleet's pace."""
     rows = {name: _rows(fleet.folder / "data" / f"{name}.csv") for name in fleet.streams}
-    place = _load(fleet.folder / "broker" / "fed.json")
+    fed = fleet.folder / "broker" / "fed.json"
+    place = _load(fed)
     client = connect(fleet)
+    outbox = Outbox(client)
     client.loop_start()
     began, first = time.monotonic(), {name: place.get(name, 0) for name in rows}
     saved = began
@@ -35,14 +37,36 @@ def feed(fleet: Fleet) -> None:
         for name, stream in rows.items():
             due = min(len(stream), first[name] + int((now - began) * fleet.per_second))
             for number in range(place.get(name, 0), due):
-                # QoS 2: with 1 a lost connection would make the broker pass on some rows twice
-                client.publish(f"streams/{name}", json.dumps(stream[number]), qos=2)
+                outbox.publish(f"streams/{name}", json.dumps(stream[number]))
             place[name] = due
         if now - saved > 1.0:
-            replace(fleet.folder / "broker" / "fed.json", json.dumps(place).encode())
+            replace(fed, json.dumps(place).encode())
             saved = now
         time.sleep(min(0.2, 1.0 / fleet.per_second))
+    outbox.drain()
+    replace(fed, json.dumps(place).encode())
     client.loop_stop()
+
+
+class Outbox:
+    """Messages on their way to the broker; paho keeps them while a connection is lost."""
+
+    def __init__(self, client: mqtt.Client) -> None:
+        self._client, self._sent, self._there = client, 0, 0
+        client.on_publish = self._count
+
+    def publish(self, topic: str, message: str) -> None:
+        """At least once: after a lost connection the broker may pass some on a second time."""
+        self._client.publish(topic, message, qos=1)
+        self._sent += 1
+
+    def drain(self) -> None:
+        """Wait until all are there: what is still on its way ends with this process."""
+        while self._there < self._sent:
+            time.sleep(0.05)
+
+    def _count(self, *_: object) -> None:
+        self._there += 1
 
 
 def connect(fleet: Fleet) -> mqtt.Client:
