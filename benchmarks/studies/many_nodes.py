@@ -106,7 +106,7 @@ class ThreadNode(threading.Thread):
 
     Attributes:
         here: it has asked for messages at least once.
-        traffic: bytes of messages and replies; looking for messages in vain is not in it.
+        polled: bytes of looking for messages in vain.
     """
 
     def __init__(self, number: int, address: str, stop: threading.Event, wire: WireCount) -> None:
@@ -117,7 +117,7 @@ class ThreadNode(threading.Thread):
         }
         self._address, self._stop_event, self._wire = address, stop, wire
         self.here = threading.Event()
-        self.traffic = 0
+        self.polled = 0
 
     def run(self) -> None:
         app = client.node_app()
@@ -128,6 +128,7 @@ class ThreadNode(threading.Thread):
                 received = receive()
                 self.here.set()
                 if received is None:
+                    self.polled += self._wire.mine - before
                     self._stop_event.wait(POLL)
                     continue
                 message = self._whole(received, pull, confirm)
@@ -135,7 +136,6 @@ class ThreadNode(threading.Thread):
                     message.metadata.run_id, node, self.config, RecordDict(), run_config={}
                 )
                 self._reply(app(message, context), send, push)
-                self.traffic += self._wire.mine - before
 
     def _whole(
         self,
@@ -237,8 +237,10 @@ def measure(nodes: int, args: argparse.Namespace, wire: WireCount) -> str:
         marks = list(_rounds(folder, wire, threads, args.rounds))
         whole = marks[-1] - marks[0]
         times = nodes * (args.rounds - 1)
-        # messages are counted as such; processor time is told from polling's by what that takes
-        traffic = whole[2] / times
+        # Looking in vain is counted as such; of heartbeats and of the processors' time we take off
+        # what they take while nothing else happens.
+        heartbeats = (polling[1] - polling[2]) * whole[0]
+        traffic = (whole[1] - whole[2] - heartbeats) / times
         link_cpu, server_cpu = (whole - polling * whole[0])[3:] / times
         memory = [resident(folder, name) for name in (LINK, SERVER)]
         entries = Journal(folder / "run" / "rounds.jsonl").read()
@@ -258,10 +260,10 @@ def measure(nodes: int, args: argparse.Namespace, wire: WireCount) -> str:
 
 
 def _mark(folder: Path, wire: WireCount, nodes: list[ThreadNode]) -> np.ndarray:
-    """Now: seconds, bytes of all and of messages, CPU seconds of SuperLink and server."""
-    traffic = sum(node.traffic for node in nodes)
+    """Now: seconds, bytes of all and of polling, CPU seconds of SuperLink and server."""
+    polled = sum(node.polled for node in nodes)
     cpu = [cpu_seconds(folder, name) for name in (LINK, SERVER)]
-    return np.array([time.monotonic(), wire.total, traffic, *cpu])
+    return np.array([time.monotonic(), wire.total, polled, *cpu])
 
 
 def _rounds(
