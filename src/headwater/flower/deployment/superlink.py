@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -85,7 +86,7 @@ class SuperLink:
         """Start the SuperNode of a client; ``port`` is for its own processes on this machine."""
         settings = " ".join(f'{key}="{value}"' for key, value in config.items())
         command: list[str | Path] = [
-            "flower-supernode",
+            *(sys.executable, "-m", "headwater.flower.supernode"),
             *("--superlink", self.address, "--port", str(port), "--node-config", settings),
         ]
         if self.files is None:
