@@ -63,7 +63,8 @@ def compare(point: Point, turns: int, turn: float, log: Path) -> tuple[float, fl
     try:
         runner.versions(PATIENCE)
         expected = statistics.median(runner.rounds(5, PATIENCE))
-        rounds = max(2, round(turn / expected))
+        most = (point.rounds - 10) // (2 * turns)  # the run must not end before the last turn
+        rounds = max(2, min(most, round(turn / expected)))
         for _ in range(turns):
             quiet += runner.rounds(rounds, PATIENCE)
             neighbour.work()
