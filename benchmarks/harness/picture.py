@@ -2,6 +2,7 @@
 scale."""
 
 from pathlib import Path
+from textwrap import fill
 
 import matplotlib
 
@@ -58,9 +59,8 @@ def panel(axes: Axes, result: Result) -> None:
         label.set_fontweight("bold" if line.kind == Kind.OURS.value else "normal")
     missing = [line.title for line in result.lines if line.median is None]
     if missing:
-        axes.set_xlabel(
-            f"not measured: {', '.join(missing)}", fontsize=8, color="#555555", loc="left"
-        )
+        words = fill(f"not measured: {', '.join(missing)}", width=80)
+        axes.set_xlabel(words, fontsize=8, color="#555555", loc="left")
     frame(axes, [line.median or 0.0 for line in lines])
     axes.set_title(result.workload.title, fontsize=11, loc="left")
 
