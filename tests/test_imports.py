@@ -71,6 +71,15 @@ def test_importing_headwater_loads_nothing_heavy():
     assert loaded_after("import headwater") == []
 
 
+def test_to_simulate_takes_no_room_above_learning_and_not_the_fleet():
+    code = "import sys, headwater; headwater.simulate; headwater.Client; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    rooms = {name for name in done.stdout.split() if name.startswith("headwater.")}
+    assert "headwater.learning.simulation" in rooms
+    for unused in ("fleet", "experiments", "report", "devices", "flower", "cli"):
+        assert f"headwater.{unused}" not in rooms
+
+
 def test_the_content_free_modules_load_nothing_heavy():
     names = [
         module.name

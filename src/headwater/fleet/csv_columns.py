@@ -16,34 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.errors import InputError
+from headwater.separators import SEPARATORS, separator_of
 
 if TYPE_CHECKING:
     from _csv import Reader
 
-SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _BLOCK = 1 << 16  # rows that are turned into columns at once: few enough for the cache
 
 
 Columns = Sequence[Sequence[str]]
 """One sequence of values for each column."""
-
-
-def separator_of(first: str, names: Sequence[str]) -> str:
-    """What separates a file's values: whichever makes the most of the first line's names known.
-
-    Args:
-        first: The first line.
-        names: Columns that the file is expected to have.
-
-    Example:
-        >>> separator_of("time;device", ["device", "time"]), separator_of("?", ["device"])
-        (';', ',')
-    """
-
-    def known(separator: str) -> int:
-        return sum(word.strip(' \r"') in names for word in first.split(separator))
-
-    return max(SEPARATORS, key=known)
 
 
 @dataclass(frozen=True)
@@ -53,7 +35,7 @@ class CsvText:
     Attributes:
         path: of the file, for messages.
         text: all of it.
-        separator: one of :data:`SEPARATORS`.
+        separator: one of :data:`~headwater.separators.SEPARATORS`.
     """
 
     path: Path

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.errors import InputError
-from headwater.fleet.csv_columns import separator_of
+from headwater.separators import separator_of
 
 Column = NDArray[Any]
 _LARGEST = float(np.finfo(np.float32).max)
