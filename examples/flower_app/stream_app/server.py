@@ -4,7 +4,6 @@ import logging
 from importlib import import_module
 from pathlib import Path
 
-import numpy as np
 from flwr.app import ArrayRecord, Context
 from flwr.serverapp import Grid, ServerApp
 
@@ -39,5 +38,4 @@ def main(grid: Grid, context: Context) -> None:
         num_rounds=int(settings["num-rounds"]) or None,
     )
     if settings["checkpoint"]:
-        arrays = dict(zip(result.arrays.keys(), result.arrays.to_numpy_ndarrays(), strict=True))
-        np.savez(Path(str(settings["checkpoint"])) / "model.npz", **arrays)
+        result.save(Path(str(settings["checkpoint"])))

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
 
+import numpy as np
 from flwr.app import ArrayRecord
 from flwr.serverapp.strategy import Result
 
+from headwater.files import replace
 from headwater.ledger.ledger import Ledger
 
 
@@ -33,3 +37,14 @@ class StreamResult(Result):
             self.evaluate_metrics_serverapp,
         ):
             kept.pop(round, None)
+
+    def save(self, folder: Path) -> None:
+        """Write ``average.npz`` and then ``model.npz``, arrays by the names of the parameters.
+
+        Each is there whole or not at all; that the model is there says that the run has ended.
+        """
+        for name, record in (("average", self.average), ("model", self.arrays)):
+            arrays = dict(zip(record.keys(), record.to_numpy_ndarrays(), strict=True))
+            buffer = BytesIO()
+            np.savez(buffer, allow_pickle=False, **arrays)
+            replace(folder / f"{name}.npz", buffer.getvalue())

@@ -8,14 +8,12 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-import numpy as np
 import torch
 from flwr.app import ArrayRecord, Context
 from flwr.serverapp import Grid, ServerApp
 
 from headwater.devices.node.models import build
 from headwater.devices.settings.node_file import read
-from headwater.flower.result import StreamResult
 from headwater.flower.strategy import StreamFedAvg
 from headwater.ledger.registry import named
 
@@ -44,7 +42,7 @@ def main(grid: Grid, context: Context) -> None:
     )
     arrays = initial(Path(str(settings["node"])), int(settings["seed"]))
     result = strategy.start(grid, arrays, num_rounds=int(settings["num-rounds"]) or None)
-    save(result, folder)
+    result.save(folder)
 
 
 def initial(node_file: Path, seed: int) -> ArrayRecord:
@@ -52,10 +50,3 @@ def initial(node_file: Path, seed: int) -> ArrayRecord:
     node = read(node_file)
     torch.manual_seed(seed)
     return ArrayRecord(build(node.samples.sample_schema, node.model).state_dict())
-
-
-def save(result: StreamResult, folder: Path) -> None:
-    """The last iterate and the average, as arrays by the names of the model's parameters."""
-    for name, record in (("model", result.arrays), ("average", result.average)):
-        named_arrays = dict(zip(record.keys(), record.to_numpy_ndarrays(), strict=True))
-        np.savez(folder / f"{name}.npz", allow_pickle=False, **named_arrays)
