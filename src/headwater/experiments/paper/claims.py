@@ -60,12 +60,14 @@ def verdict(gap: Interval, *, strictly: bool) -> str:
     ('holds', 'within noise')
     >>> verdict(Interval(0.0, 0.0), strictly=False), verdict(Interval(-0.02, 0.01), strictly=False)
     ('holds', 'does not hold')
+    >>> verdict(Interval(0.02, 0.03), strictly=False)
+    'within noise'
     >>> verdict(Interval(0.02, None), strictly=True)
     'one seed'
     """
     if gap.ci95 is None:
         return ONE_SEED
-    if gap.mean > gap.ci95 or (not strictly and gap.mean >= 0):
+    if gap.mean > gap.ci95 or (not strictly and gap.mean == gap.ci95):
         return HOLDS
     return NOISE if abs(gap.mean) <= gap.ci95 else FAILS
 
