@@ -21,11 +21,23 @@ def short(report: Report) -> str:
         "| a round of | Headwater | fastest peer | Headwater is | of the machine's limit |",
         "|---|---|---|---|---|",
     ]
-    for row in summary(report).splitlines()[2:]:
-        title, ours, peer, faster, _, share = row.strip("| ").split(" | ")
-        cells = [title, ours, peer, faster, share.removesuffix(" the limit")]
+    for result in report.results:
+        share = ratios(result)["of_fastest_limit"]
+        cells = [*_ours(result), f"{number(float(share))}×" if share else "–"]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def _ours(result: Result) -> list[str]:
+    """The workload, our time, the fastest peer's, and how many times faster we are."""
+    ours = result.fastest(Kind.OURS)
+    faster = ratios(result)["times_faster_than_fastest_peer"]
+    return [
+        result.workload.title,
+        seconds(ours.median) if ours else "–",
+        fastest(result),
+        f"**{number(float(faster))}× faster**" if faster else "–",
+    ]
 
 
 def summary(report: Report) -> str:
@@ -36,14 +48,9 @@ def summary(report: Report) -> str:
         "|---|---|---|---|---|---|",
     ]
     for result in report.results:
-        ours, limit = result.fastest(Kind.OURS), result.fastest(Kind.LIMIT)
-        found = ratios(result)
-        faster, share = found["times_faster_than_fastest_peer"], found["of_fastest_limit"]
+        limit, share = result.fastest(Kind.LIMIT), ratios(result)["of_fastest_limit"]
         cells = [
-            result.workload.title,
-            seconds(ours.median) if ours else "–",
-            fastest(result),
-            f"**{number(float(faster))}× faster**" if faster else "–",
+            *_ours(result),
             f"{seconds(limit.median)} ({limit.title.removeprefix('limit: ')})" if limit else "–",
             f"{number(float(share))}× the limit" if share else "–",
         ]

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from headwater.errors import InputError
+from headwater.files import UNREADABLE
 from headwater.flower.journal import Entry, Journal
 from headwater.flower.plan import memory
 from headwater.flower.roster import Roster
@@ -95,9 +96,13 @@ class _Weights:
 
 def read_state(folder: Path) -> tuple[Roster, int, int]:
     """The clients of the run, its seed, and how many rounds are done."""
-    with np.load(folder / "state.npz", allow_pickle=False) as saved:
-        about = json.loads(str(saved["about"]))
-    return Roster.from_json(about["roster"]), int(about["seed"]), int(about["round"])
+    file = folder / "state.npz"
+    try:
+        with np.load(file, allow_pickle=False) as saved:
+            about = json.loads(str(saved["about"]))
+        return Roster.from_json(about["roster"]), int(about["seed"]), int(about["round"])
+    except UNREADABLE as error:
+        raise InputError(f"{file}: no state of a run can be read there ({error})") from error
 
 
 def arrivals_by_round(entries: Sequence[Entry], roster: Roster) -> Rounds:

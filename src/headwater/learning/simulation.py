@@ -26,7 +26,7 @@ from headwater.learning.course import Course, check_same
 from headwater.learning.engines import Engine, choose, manner
 from headwater.learning.engines.flat import FlatModel
 from headwater.learning.estimation import resolve
-from headwater.learning.estimation.kept import Kept
+from headwater.learning.estimation.kept import Kept, left_open
 from headwater.learning.evaluation import Score
 from headwater.learning.federation import Client, Federation
 from headwater.learning.follow import Follower, weight_after, with_shares
@@ -42,7 +42,6 @@ from headwater.learning.testing import Tests, with_score
 from headwater.ledger.forgetting import Forgetting
 from headwater.ledger.ledger import Ledger
 from headwater.ledger.orders import LocalWork
-from headwater.ledger.remembered import Remembered
 from headwater.ledger.strategies import Strategy, Uniform
 
 
@@ -215,11 +214,10 @@ def simulate(
 
 def _check_horizon(strategy: Strategy, local: object, server: object) -> None:
     """The measured horizon is that of plain steps: momentum and Adam forget at another pace."""
-    rule = strategy.base if isinstance(strategy, Forgetting) else strategy
-    if isinstance(rule, Remembered) and rule.horizon is None and (local or server):
+    if "horizon" in left_open(strategy) and (local or server):
         raise InputError(
-            f"strategy: {type(rule).__name__}() measures its horizon for plain gradient steps; "
-            "with optimisers in local= or server= give it, as in Remembered(horizon=0.25)"
+            "strategy: Remembered() measures its horizon for plain gradient steps; with optimisers "
+            "in local= or server= give it, as in Remembered(horizon=0.25)"
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from headwater.learning.identity import digest
 from headwater.ledger.forgetting import Forgetting
@@ -46,7 +47,7 @@ class Kept:
     @classmethod
     def of(cls, asked: Strategy, resolved: Strategy, rounds: int) -> Kept | None:
         """What the second has and the first leaves open; None if nothing was open."""
-        open_names = _left_open(asked)
+        open_names = left_open(asked)
         if not open_names:
             return None
         found = {name: getattr(_rule(resolved), name) for name in open_names}
@@ -55,16 +56,19 @@ class Kept:
 
     def answers(self, asked: Strategy, rounds: int) -> bool:
         """Are these the numbers of this strategy in a run of this length?"""
-        return bool(_left_open(asked)) and (_name(asked), rounds) == (self.asked, self.rounds)
+        return bool(left_open(asked)) and (_name(asked), rounds) == (self.asked, self.rounds)
 
     def fill(self, asked: Strategy) -> Strategy:
         """The strategy with its numbers."""
         if isinstance(asked, Forgetting):
             return replace(asked, base=self.fill(asked.base))
-        if isinstance(asked, Target):
-            return replace(asked, constants=Constants(**self.numbers["constants"]))  # type: ignore[arg-type] # as of() made it
-        assert isinstance(asked, Optimal | Remembered)
-        return replace(asked, **self.numbers)  # type: ignore[arg-type] # as of() made it
+        # A file gives back a record of numbers where there were constants.
+        found: dict[str, Any] = {
+            name: Constants(**value) if isinstance(value, Mapping) else value
+            for name, value in self.numbers.items()
+        }
+        assert isinstance(asked, Optimal | Target | Remembered)
+        return replace(asked, **found)
 
 
 def _name(strategy: Strategy) -> str:
@@ -77,8 +81,12 @@ def _rule(strategy: Strategy) -> Strategy:
     return _rule(strategy.base) if isinstance(strategy, Forgetting) else strategy
 
 
-def _left_open(strategy: Strategy) -> list[str]:
-    """Which numbers of a strategy are to be measured."""
+def left_open(strategy: Strategy) -> list[str]:
+    """Which numbers of a strategy are to be measured, by its own names for them.
+
+    >>> left_open(Remembered(0.25)), left_open(Forgetting(Optimal())), left_open(Optimal(0.1))
+    (['heterogeneity'], ['ratio'], [])
+    """
     rule = _rule(strategy)
     if isinstance(rule, Optimal):
         names = ["ratio"]
