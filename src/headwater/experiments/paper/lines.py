@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 import numpy as np
@@ -82,7 +82,22 @@ def optimal(ratio: float | None, *, sharp: bool = False) -> Optimal | None:
     """
     if ratio is None:
         return None
-    return Optimal(float(f"{ratio:.4g}"), "sharp" if sharp else "paper")
+    return Optimal(_four_digits(ratio), "sharp" if sharp else "paper")
+
+
+def remembered(strategy: Remembered) -> Remembered:
+    """The same for a measured heterogeneity of four digits: machines differ in the last ones.
+
+    >>> remembered(Remembered(0.25, heterogeneity=0.12314133)).heterogeneity
+    0.1231
+    """
+    if strategy.heterogeneity is None:
+        return strategy
+    return replace(strategy, heterogeneity=_four_digits(strategy.heterogeneity))
+
+
+def _four_digits(number: float) -> float:
+    return float(f"{number:.4g}")
 
 
 def entrant(strategy: Strategy, about: str, holdings: Holdings) -> Entrant:
@@ -91,10 +106,11 @@ def entrant(strategy: Strategy, about: str, holdings: Holdings) -> Entrant:
     So Uniform is computed once with the share 0.2 where a fifth of the samples is historical, and
     Ours with Historical where the bound says so.
     """
-    if isinstance(strategy, Remembered) and strategy.horizon is None:
-        # Every run measures its horizon at its own rate, so its importances are not known yet.
-        known = f"horizon measured after a pilot, heterogeneity {strategy.heterogeneity:.5e}"
-        return Entrant("remembered", strategy, about, known)
+    if isinstance(strategy, Remembered):
+        strategy = remembered(strategy)
+        if strategy.horizon is None:
+            # Every run measures its horizon at its own rate: its importances are not known yet.
+            return Entrant("remembered", strategy, about, "horizon measured after a pilot")
     importance = Ledger.weigh(holdings, strategy).importance
     for share in GRID:
         same = Ledger.weigh(holdings, Share(share)).importance
