@@ -13,7 +13,9 @@ questions are asked of what the run left behind:
 - How good is one model that has all samples in one place?
 
 Intervals are over other seeds (initial parameters and batches) of the simulator, on the arrivals of
-the fleet. A fleet whose run is over is not run again: delete its folder for that.
+the fleet. Every fleet has streams of its own, in real time; so strategies are compared on the same
+arrivals, those of the first fleet, in the simulator, seed by seed. A fleet whose run is over is not
+run again: delete its folder for that.
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ from headwater.flower.deployment.layout import Fleet, Learning, prepare
 from headwater.flower.deployment.processes import Part, end, environment, launch
 from headwater.flower.deployment.streams import air_quality
 from headwater.flower.deployment.superlink import until
+from headwater.flower.importance import with_guesses
 from headwater.flower.journal import Entry, Journal
 from headwater.flower.plan import memory
 from headwater.flower.realised import Observed, arrivals_by_round, read_state
@@ -184,11 +187,14 @@ class Recalled:
         model.load_state_dict(first.to_torch_state_dict())
         return model
 
-    def simulate(self, seed: int, test_every: int = 0) -> hw.Run:
-        """The same arrivals, memories and shares in the simulator."""
-        run, learning = self.fleet.folder / "run", self.fleet.learning
-        ledger, counts = read_ledger(run), arrivals_by_round(self.entries, self.roster)
-        clients = []
+    def simulate(
+        self, seed: int, test_every: int = 0, strategy: hw.Strategy | None = None
+    ) -> hw.Run:
+        """The same arrivals and memories in the simulator; the same shares, or a strategy's."""
+        learning, clients = self.fleet.learning, []
+        counts = arrivals_by_round(self.entries, self.roster)
+        if strategy is None:
+            strategy = hw.Given(read_ledger(self.fleet.folder / "run").weights_at)
         for m, place in enumerate(self.place):
             learned, tested = self.samples[place]
             own = slice(0, max(1, int(counts[-1, m])))
@@ -198,7 +204,7 @@ class Recalled:
         return hw.simulate(
             self.model(seed),
             clients,
-            hw.Given(ledger.weights_at),
+            strategy,
             len(self.entries),
             learning.local_steps,
             learning.batch_size,
@@ -241,6 +247,12 @@ def minimum(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> nn.Module:
 
 def vector(model: nn.Module) -> Numbers:
     return torch.cat([p.detach().ravel() for p in model.parameters()]).numpy()
+
+
+def on_equal_arrivals(strategy: str, first: Recalled, seeds: int) -> list[float]:
+    """What a strategy's models are worth on the streams of the first fleet, seed by seed."""
+    rule = with_guesses(named(strategy))
+    return [first.tested(first.simulate(seed, strategy=rule).model) for seed in range(seeds)]
 
 
 def measure(strategy: str, recalled: Recalled, seeds: int) -> dict[str, object]:
@@ -299,10 +311,12 @@ def main() -> None:
     about.add_argument("--deadline", type=float, default=600.0, help="seconds for a round")
     about.add_argument("--seeds", type=int, default=10, help="of the simulator, for intervals")
     args = about.parse_args()
-    found = []
+    found, first = [], None
     for strategy in args.strategies.split(","):
-        fleet = run_fleet(args.folder.resolve() / strategy, strategy, args)
-        found.append(measure(strategy, Recalled(fleet), args.seeds))
+        recalled = Recalled(run_fleet(args.folder.resolve() / strategy, strategy, args))
+        first = first or recalled
+        equal = on_equal_arrivals(strategy, first, args.seeds)
+        found.append(measure(strategy, recalled, args.seeds) | {"equal": equal})
         settings = {k: str(v) for k, v in vars(args).items() if k not in ("folder", "out")}
         here = machine.describe("python -m benchmarks.studies.real_fleet")
         content = {"machine": asdict(here), "settings": settings, "runs": found}

@@ -25,20 +25,23 @@ def table(rows: list[Row]) -> str:
     """Markdown: one line per strategy."""
     head = (
         "| strategy | archives count | fleet, last fifth | simulator, 95 % over seeds | "
-        "one model, what came | fleet, test then train | largest difference of a parameter | "
-        "seconds a round |"
+        "on equal arrivals | less the first, seed by seed | one model, what came | "
+        "fleet, test then train | largest difference of a parameter | seconds a round |"
     )
-    lines = [head, "|---|--:|--:|--:|--:|--:|--:|--:|"]
+    lines = [head, "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"]
     for row in rows:
         right = f"{100 * row['prequential']:.1f} of {row['scored']:,.0f}"
         stream = right if row["scored"] else "–"  # a node without a share gets no model
+        pairs = zip(row["equal"], rows[0]["equal"], strict=True)
+        ahead = "" if row is rows[0] else interval([mine - first for mine, first in pairs])
         lines.append(
             f"| {row['strategy']} | {row['historical']:.2f} | {100 * row['test']:.1f} | "
-            f"{interval(row['simulated'])} | {100 * row['came']:.1f} | {stream} | "
+            f"{interval(row['simulated'])} | {interval(row['equal'])} | {ahead} | "
+            f"{100 * row['came']:.1f} | {stream} | "
             f"{row['difference']:.1e} | {statistics.median(row['seconds']):.0f} |"
         )
     everything = 100 * rows[-1]["everything"]
-    lines.append(f"| one model, everything | | {everything:.1f} | | | | | |")
+    lines.append(f"| one model, everything | | {everything:.1f} | | | | | | | |")
     return "\n".join(lines)
 
 

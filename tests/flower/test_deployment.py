@@ -82,8 +82,9 @@ def disturb(bench, folder, faults, ask_again=8.0):
         if {kill_server_app, kill_superlink} & set(group):
             bench.submit(folder, **settings)
     found = bench.wait_for_model(folder, 1200)
-    run = simulated(hw.Uniform(), len(faults) + 1, batch_size=3, **SETTINGS)
-    np.testing.assert_allclose(found, vector(run.model), atol=1e-5)
     rounds = Journal(folder / "rounds.jsonl").read()
     assert [entry.round for entry in rounds] == list(range(1, len(faults) + 2))
-    assert not any(entry.refused for entry in rounds)
+    # before the models are compared: a client that was left out is why they differ
+    assert [entry.refused for entry in rounds] == [{}] * len(rounds), bench.logs()
+    run = simulated(hw.Uniform(), len(faults) + 1, batch_size=3, **SETTINGS)
+    np.testing.assert_allclose(found, vector(run.model), atol=1e-5)
