@@ -172,7 +172,9 @@ arrivals = {{ kind = "{declared["kind"]}"{rate} }}
                 status = self.link.status(self.run)
                 if "failed" in status and not ready():
                     said = self.link.command("log", self.run, "headwater", "--show")
-                    raise AssertionError(f"the run is {status} before {what}\n{said[-6000:]}")
+                    raise AssertionError(
+                        f"the run is {status} before {what}\n{said[-6000:]}\n{self.logs()}"
+                    )
             if now > began + seconds:
                 raise AssertionError(f"no {what} after {seconds} s\n{self.logs()}")
             time.sleep(0.2)
