@@ -4,18 +4,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test soak bench docs lint clean
+.PHONY: demo test soak programs bench docs lint clean
 
 demo: $(READY)            ## all strategies on the synthetic streams: a table and a picture in about a minute
 	$(BIN)/headwater run synthetic --out runs/demo
 
-test: $(READY) lint       ## linters, types, import contracts, doctests, the README's commands and all tests
+test: $(READY) lint programs  ## linters, types, import contracts, doctests, the README's commands and all tests
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto   # a process a core, one thread each
 
 MINUTES ?= 30
-soak: $(READY)            ## kills, damaged files and bad inputs at random for MINUTES; failures can be repeated
+soak: $(READY) programs   ## kills, damaged files and bad inputs at random for MINUTES; failures can be repeated
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak --minutes $(MINUTES)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m soak   # parts of a real federation, killed twenty times each
+
+programs:                 ## mosquitto and chromium, for the tests that need them; where they may be installed
+	@sh tools/install_programs.sh
 
 lint: $(READY)
 	$(BIN)/ruff check .

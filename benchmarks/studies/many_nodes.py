@@ -41,7 +41,7 @@ from headwater.flower.deployment.superlink import SuperLink, free_port
 from headwater.flower.journal import Journal
 
 POLL = 3.0  # seconds, as in Flower's SuperNode
-LINK, SERVER = "flower-superlink", "flwr-serverapp"
+LINK, SERVER = "headwater.flower.superlink", "flwr-serverapp"
 NODE = """\
 client = "model"
 [memory]

@@ -269,6 +269,61 @@ def test_a_sample_without_label_and_id_cannot_wait(intake):
     assert intake.memory.state.number("malformed") == 1
 
 
+@pytest.fixture
+def once(tmp_path):
+    samples = {"features": ["a", "b", "c"], "label": "label", "classes": 3, "id": "id", "once": 3}
+    made = open_intake(node_settings(tmp_path / "n", samples=samples))
+    yield made
+    made.memory.database.close()
+
+
+def numbered(*ids):
+    return [message(id=id, a=k, b=0, c=0, label=0) for k, id in enumerate(ids)]
+
+
+def test_a_sample_that_comes_again_is_not_taken_again(once, caplog):
+    once.take(numbered("p", "q", "p"))
+    once.take(numbered("q", 7, 7.5, "p"))  # an id is what it is written as
+    assert held(once) == [0, 1, 1, 2]
+    once.take(numbered("7.5"))
+    assert held(once) == [0, 1, 1, 2]
+    state = once.memory.state
+    assert (state.number("repeated"), state.number("malformed"), state.number("messages")) == (
+        4,
+        0,
+        8,
+    )
+    told = [record for record in caplog.records if record.message == "sample came again"]
+    assert len(told) == 1  # one in ten seconds
+
+
+def test_only_the_newest_ids_are_known_and_who_has_none_is_taken(once):
+    once.take(numbered("p", "q", "r", "s"))
+    once.take(numbered("p", "s"))  # p is the fourth last, and forgotten
+    once.take([message(a=9, b=0, c=0, label=0)] * 2)
+    assert held(once) == [0, 1, 2, 3, 0, 9, 9]
+    assert once.memory.database.rows("SELECT COUNT(*) FROM seen") == [(3,)]
+
+
+def test_an_id_is_forgotten_with_the_transaction_of_its_sample(once):
+    def fail():
+        raise OSError("the disk is gone")
+
+    with pytest.raises(OSError, match="gone"):
+        once.take(numbered("p"), fail)
+    once.take(numbered("p"))
+    assert held(once) == [0]
+
+
+def test_once_needs_an_id_and_a_stream(tmp_path):
+    samples = {"features": ["a", "b", "c"], "label": "label", "classes": 3, "once": 3}
+    with pytest.raises(ValueError, match="once knows samples again by it; name the field"):
+        node_settings(tmp_path, samples=samples)
+    by_rounds = {"kind": "csv", "path": "x.csv", "arrivals": {"kind": "once"}}
+    with pytest.raises(ValueError, match=r"samples\.once: a recording that comes by rounds"):
+        node_settings(tmp_path, samples=samples | {"id": "id"}, source=by_rounds)
+
+
 def test_a_hundred_thousand_malformed_messages_are_counted_and_forgotten(intake, caplog):
     junk = [b"{", message(a=1), b"\x00" * 3000, message(id="x", a=1, b=2, c=3, label=9)]
     intake.take(junk * 64)

@@ -156,6 +156,36 @@ def test_kill_9_of_the_taking_process_neither_loses_nor_doubles(tmp_path, broker
         assert sorted(held(taking.intake)) == list(range(sent + 1))
 
 
+def test_kill_9_of_a_process_whose_sender_says_everything_twice(tmp_path, broker):
+    """To the broker these are different messages; their ids tell, over every death."""
+    source = (
+        f'[source]\nkind = "mqtt"\ntopics = ["s/#"]\nport = {broker.port}\ntls = false\n'
+        "[limits]\nbatch = 5"
+    )
+    toml = write_toml(tmp_path, source)
+    text = toml.read_text().replace('rule = "fifo"\ncapacity = 40', 'rule = "keep"')
+    toml.write_text(text.replace("[samples]", '[samples]\nid = "a"\nonce = 1000'))
+    chance, sent = random.Random(6), 0
+    with Taking(node_file.read(toml)) as taking:
+        subscribed(taking, broker)
+    for _ in range(4):
+        again = max(0, sent - 20)  # what the sender is not sure of
+        broker.publish([message(k) for k in [*range(again, sent + 50), *range(sent, sent + 50)]])
+        sent += 50
+        with subprocess.Popen(
+            [sys.executable, intakes.__file__, str(toml)], stdout=subprocess.PIPE, text=True
+        ) as process:
+            for _ in range(chance.randint(2, 8)):
+                process.stdout.readline()
+            process.send_signal(signal.SIGKILL)
+            process.stdout.read()
+    with Taking(node_file.read(toml)) as taking:
+        broker.publish([message(sent)])
+        taking.until(lambda intake: sent in held(intake))
+        assert held(taking.intake) == list(range(sent + 1))
+        assert taking.intake.memory.state.number("repeated") > 4 * 50
+
+
 def test_a_message_committed_but_not_acknowledged_comes_once(tmp_path, broker):
     """The very moment: on disk, and the process is gone before the broker hears of it."""
     first = Taking(settings(tmp_path, broker))

@@ -42,8 +42,8 @@ def test_a_thread_that_stays_does_not_keep_the_process(ends, code, said):
 
 
 def test_it_takes_flowers_options_and_no_pytorch():
-    code = "import sys; from headwater.flower import supernode; supernode.flowers_own(); "
-    code += "print('torch' in sys.modules)"
+    code = "import sys; from headwater.flower.supernode import flowers_own; "
+    code += "flowers_own('flower-supernode'); print('torch' in sys.modules)"
     assert python("-c", code).stdout.strip() == "False"
     done = python("-m", supernode.__name__, "--help")
     assert done.returncode == 0

@@ -14,7 +14,7 @@ import pytest
 
 UNITS = Path(__file__).parents[2] / "docs" / "systemd"
 COMMANDS = {
-    "headwater-superlink.service": ["flower-superlink"],
+    "headwater-superlink.service": ["python", "-m", "headwater.flower.superlink"],
     "headwater-supernode@.service": ["python", "-m", "headwater.flower.supernode"],
     "headwater-run.service": ["flwr", "run"],
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 from headwater.devices.intake import Intake
 from headwater.devices.intake.dead_letters import DeadLetters
 from headwater.devices.intake.mapping import SampleMapping
+from headwater.devices.intake.seen import SeenIds
 from headwater.devices.intake.waiting import WaitingSamples
 from headwater.devices.memory import DurableMemory
 from headwater.devices.memory.database import Database
@@ -26,7 +27,9 @@ def open_intake(settings, pages=None):
     )
     waiting = WaitingSamples(database, mapping.schema.features, settings.samples.late_labels)
     letters = DeadLetters(database, settings.limits.dead_letters)
-    return Intake(memory, mapping, waiting, letters)
+    once = settings.samples.once
+    seen = SeenIds(database, once) if once else None
+    return Intake(memory, mapping, waiting, letters, seen)
 
 
 class Taking:

@@ -28,6 +28,7 @@ label = "rain"
 classes = ["no", "yes"]       # or a number of classes; without: the label is a number
 # id = "uid"                  # with late_labels: labels that come in messages of their own
 # late_labels = 1000          # how many samples may wait for theirs
+# once = 10000                # a sample whose id is among so many of the newest is not taken again
 
 [samples.scaling]
 temperature = { mean = 12.5, scale = 8.0 }

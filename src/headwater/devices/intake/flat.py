@@ -35,8 +35,12 @@ def json_rows(numbers: Sequence[str], names: Sequence[str]) -> Callable[[Sequenc
 
     >>> json_rows(["t", "y"], ["id"])([b'{"y": 1, "unit": "K", "t": 20}'])
     [(20, 1, None)]
+    >>> json_rows(["t", "y"], ["t"])([b'{"y": 1, "t": 20}'])
+    [(20, 1, 20)]
     """
-    if msgspec is not None:
+    fields = [*numbers, *names]
+    # a structure has no field twice, but a time may well be a feature, too
+    if msgspec is not None and len(set(fields)) == len(fields):
         return _typed(msgspec, numbers, names)
     pick = record_rows(numbers, names)
     return lambda messages: pick(map(from_json, messages))

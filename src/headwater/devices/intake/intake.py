@@ -17,6 +17,7 @@ from headwater.devices.intake.dead_letters import DeadLetters
 from headwater.devices.intake.mapping import Mapped, Message, Rows, SampleMapping
 from headwater.devices.intake.prequential import Prequential, Score
 from headwater.devices.intake.rate import RecentRate
+from headwater.devices.intake.seen import SeenIds
 from headwater.devices.intake.waiting import WaitingSamples
 from headwater.devices.logs import Sparingly
 from headwater.devices.memory import Batch, DurableMemory
@@ -27,6 +28,10 @@ T = TypeVar("T")
 
 class Intake:
     """The way into a memory.
+
+    Args:
+        memory, mapping, waiting, dead_letters: where samples, halves and the others go.
+        seen: by which a sample that comes again is known; None: all are taken.
 
     Attributes:
         score: how to predict samples before they enter; None: not now.
@@ -40,9 +45,10 @@ class Intake:
         mapping: SampleMapping,
         waiting: WaitingSamples,
         dead_letters: DeadLetters,
+        seen: SeenIds | None = None,
     ) -> None:
         self.memory, self.mapping = memory, mapping
-        self.waiting, self.dead_letters = waiting, dead_letters
+        self.waiting, self.dead_letters, self._seen = waiting, dead_letters, seen
         self.prequential = Prequential(memory.state)
         self.score: Score | None = None
         self.round: int | None = None
@@ -54,14 +60,15 @@ class Intake:
         mapped = self.mapping.map(messages)
         with self.memory.database.transaction():
             whole = self._whole(mapped)
-            if whole:
-                self._enter(join(whole), self.round)
+            batch = self._once(join(whole)) if whole else None
+            if batch is not None:
+                self._enter(batch, self.round)
             self.refuse(mapped.wrong)
             self.memory.state.add("messages", len(messages))
             if remember is not None:
                 remember()
         # the rate is of what is safe, so it is counted after the transaction
-        self.rate.add(sum(map(len, whole)), time.monotonic())
+        self.rate.add(0 if batch is None else len(batch), time.monotonic())
 
     def enter(self, batch: Batch, round: int) -> None:
         """Take in samples that are mapped already, of a known round."""
@@ -93,6 +100,18 @@ class Intake:
             else:
                 whole.append(rows)
         return whole
+
+    def _once(self, batch: Batch) -> Batch | None:
+        """Without the samples that have come before, if their ids are looked at."""
+        if self._seen is None or batch.ids is None:
+            return batch
+        new = self._seen.new(batch.ids)
+        repeated = len(batch) - len(new)
+        if not repeated:
+            return batch
+        self.memory.state.add("repeated", repeated)
+        self._sparingly.warning("sample came again", repeated)
+        return batch.at(new) if new else None
 
     def _let_wait(self, rows: Rows) -> None:
         given_up = self.waiting.add(rows)

@@ -52,6 +52,12 @@ class Batch:
         times = None if self.times is None else self.times[where]
         return Batch(self.x[where], self.y[where], ids, times)
 
+    def at(self, places: Sequence[int]) -> Batch:
+        """The samples at these places."""
+        ids = None if self.ids is None else [self.ids[k] for k in places]
+        times = None if self.times is None else [self.times[k] for k in places]
+        return Batch(self.x[places], self.y[places], ids, times)
+
 
 class SampleTable:
     """One row per slot of a memory.

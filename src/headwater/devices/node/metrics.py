@@ -35,6 +35,7 @@ def _numbers(node: Node, stream: Stream | None) -> list[tuple[str, str, str, flo
         ("capacity", "gauge", "Samples that the memory can hold.", memory.rule.capacity),
         ("messages_total", "counter", "Messages received.", state.number("messages")),
         ("malformed_total", "counter", "Messages that are no samples.", state.number("malformed")),
+        ("repeated_total", "counter", "Samples that came again.", state.number("repeated")),
         ("waiting", "gauge", "Samples that wait for a label.", len(node.intake.waiting)),
         ("unlabelled_total", "counter", "Labels that never came.", state.number("unlabelled")),
         ("disk_full", "gauge", "1 while there is no room on disk.", int(waits)),

@@ -18,6 +18,7 @@ import torch
 from headwater.devices.intake import Intake
 from headwater.devices.intake.dead_letters import DeadLetters
 from headwater.devices.intake.mapping import SampleMapping
+from headwater.devices.intake.seen import SeenIds
 from headwater.devices.intake.waiting import WaitingSamples
 from headwater.devices.memory import DurableMemory
 from headwater.devices.memory.database import Database
@@ -73,7 +74,9 @@ class Node:
         limit = settings.samples.late_labels
         waiting = WaitingSamples(self.database, mapping.schema.features, limit)
         dead_letters = DeadLetters(self.database, settings.limits.dead_letters)
-        self.intake = Intake(self.memory, mapping, waiting, dead_letters)
+        once = settings.samples.once
+        seen = SeenIds(self.database, once) if once else None
+        self.intake = Intake(self.memory, mapping, waiting, dead_letters, seen)
         self._replies = StoredReplies(self.database)
         self._count_wrong_rows()
 

@@ -175,6 +175,14 @@ class NodeSettings(Table):
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()
 
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.samples.once and getattr(self.source, "arrivals", None) is not None:
+            raise ValueError(
+                "samples.once: a recording that comes by rounds brings each row once; leave it out"
+            )
+        return self
+
     @property
     def m(self) -> int:
         """The client's number."""

@@ -52,11 +52,13 @@ class SampleSettings(BaseModel):
         label: the field with the label.
         classes: their number, or their names in order; None: the label is a number.
         label_range: least and greatest label that is believed.
-        id: the field with the sample's name, needed for late labels.
+        id: the field with the sample's name, needed for late labels and for ``once``.
         time: the field with the arrival time, in seconds since 1970.
         scaling: by field, the label's too.
         late_labels: how many samples may wait for a label that comes in a message of its own, with
             the same id; 0: a sample without a label is malformed.
+        once: how many of the newest ids are remembered, so that a sample that comes again, as its
+            sender does not know whether it got through, is taken once; 0: all that come are taken.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -70,6 +72,7 @@ class SampleSettings(BaseModel):
     time: str | None = None
     scaling: dict[str, Scaling] = {}
     late_labels: Annotated[int, Field(ge=0)] = 0
+    once: Annotated[int, Field(ge=0)] = 0
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -83,6 +86,8 @@ class SampleSettings(BaseModel):
             raise ValueError(f"shape: {self.shape} does not have {len(fields)} places")
         if self.late_labels and self.id is None:
             raise ValueError("id: late labels are joined by it; name the field")
+        if self.once and self.id is None:
+            raise ValueError("id: once knows samples again by it; name the field")
         unknown = set(self.scaling) - {*fields, self.label}
         if unknown:
             raise ValueError(f"scaling: {sorted(unknown)} are not among features and label")

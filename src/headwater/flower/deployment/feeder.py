@@ -1,7 +1,8 @@
 """The devices of a fleet on one machine: publishes every client's recorded stream to the broker.
 
-Run as ``python -m headwater.flower.deployment.feeder FOLDER``. Where each stream is, is kept on
-disk every second: a feeder that was killed goes on from there, and repeats at most a second's rows.
+Run as ``python -m headwater.flower.deployment.feeder FOLDER``. How much of each stream the broker
+has is kept on disk every second, and a feeder that was killed goes on from there. So no row is
+lost; some may be published again, and nodes know them by their numbers.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import ssl
 import sys
 import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import paho.mqtt.client as mqtt
@@ -19,50 +21,80 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from headwater.files import replace
 from headwater.flower.deployment.broker import FEEDER
-from headwater.flower.deployment.layout import Fleet
+from headwater.flower.deployment.layout import ROW, Fleet
 
 
 def feed(fleet: Fleet) -> None:
     """Publish until the streams end, at the fleet's pace."""
     rows = {name: _rows(fleet.folder / "data" / f"{name}.csv") for name in fleet.streams}
-    fed = fleet.folder / "broker" / "fed.json"
-    place = _load(fed)
     client = connect(fleet)
     outbox = Outbox(client)
+    progress = Progress(fleet.folder / "broker" / "fed.json", rows)
     client.loop_start()
-    began, first = time.monotonic(), {name: place.get(name, 0) for name in rows}
-    saved = began
-    while any(place.get(name, 0) < len(stream) for name, stream in rows.items()):
-        now = time.monotonic()
+    began, first = time.monotonic(), dict(progress.place)
+    while any(progress.place[name] < len(stream) for name, stream in rows.items()):
+        passed = time.monotonic() - began
         for name, stream in rows.items():
-            due = min(len(stream), first[name] + int((now - began) * fleet.per_second))
-            for number in range(place.get(name, 0), due):
-                outbox.publish(f"streams/{name}", json.dumps(stream[number]))
-            place[name] = due
-        if now - saved > 1.0:
-            replace(fed, json.dumps(place).encode())
-            saved = now
+            due = min(len(stream), first[name] + int(passed * fleet.per_second))
+            for number in range(progress.place[name], due):
+                outbox.publish(f"streams/{name}", json.dumps(stream[number] | {ROW: number}))
+            progress.place[name] = due
+        progress.note(outbox)
         time.sleep(min(0.2, 1.0 / fleet.per_second))
     outbox.drain()
-    replace(fed, json.dumps(place).encode())
+    progress.write(progress.place)
     client.loop_stop()
 
 
+class Progress:
+    """How far each stream is, and on disk, how far the broker has it.
+
+    Attributes:
+        place: the number of the next row to publish, by stream.
+    """
+
+    def __init__(self, path: Path, streams: Iterable[str]) -> None:
+        self._path = path
+        known = json.loads(path.read_text()) if path.exists() else {}
+        self.place: dict[str, int] = {name: known.get(name, 0) for name in streams}
+        self._next, self._awaited = dict(self.place), 0  # written when so many are delivered
+        self._written = time.monotonic()
+
+    def note(self, outbox: Outbox) -> None:
+        """Once a second, if the broker has what was published up to the last time."""
+        if time.monotonic() - self._written > 1.0 and outbox.has_delivered(self._awaited):
+            self.write(self._next)
+            self._next, self._awaited = dict(self.place), outbox.sent
+
+    def write(self, place: Mapping[str, int]) -> None:
+        """A feeder that comes after this one begins here."""
+        replace(self._path, json.dumps(place).encode())
+        self._written = time.monotonic()
+
+
 class Outbox:
-    """Messages on their way to the broker; paho keeps them while a connection is lost."""
+    """Messages on their way to the broker; paho keeps them while a connection is lost.
+
+    Attributes:
+        sent: how many were published so far.
+    """
 
     def __init__(self, client: mqtt.Client) -> None:
-        self._client, self._sent, self._there = client, 0, 0
+        self._client, self.sent, self._there = client, 0, 0
         client.on_publish = self._count
 
     def publish(self, topic: str, message: str) -> None:
         """At least once: after a lost connection the broker may pass some on a second time."""
         self._client.publish(topic, message, qos=1)
-        self._sent += 1
+        self.sent += 1
+
+    def has_delivered(self, count: int) -> bool:
+        """Does the broker have so many? They get there in their order."""
+        return self._there >= count
 
     def drain(self) -> None:
         """Wait until all are there: what is still on its way ends with this process."""
-        while self._there < self._sent:
+        while not self.has_delivered(self.sent):
             time.sleep(0.05)
 
     def _count(self, *_: object) -> None:
@@ -91,10 +123,6 @@ def _rows(path: Path) -> list[dict[str, float]]:
 
 def _numbers(row: dict[str, str]) -> dict[str, float]:
     return {key: float(value) for key, value in row.items()} | {"label": int(row["label"])}
-
-
-def _load(path: Path) -> dict[str, int]:
-    return dict(json.loads(path.read_text())) if path.exists() else {}
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ from headwater.flower.deployment.certificates import ServerFiles, make_server_fi
 from headwater.flower.deployment.streams import Recorded
 from headwater.flower.deployment.superlink import free_port
 
+ROW = "headwater-row"  # the field with a row's number in its stream
+_KNOWN = 10_000  # of a stream's newest rows, by which one that comes again is known
 _TESTED = 0.2  # of each stream, its end, is never learned from
 _ARCHIVE = 1000  # samples that a historical client has
 _APP = """\
@@ -196,6 +198,7 @@ folder = "{name}"
 features = {json.dumps(list(recorded.features))}
 label = "label"
 classes = {len(recorded.classes)}
+{_once(fleet, name)}
 
 [samples.scaling]
 {scaling}
@@ -212,6 +215,12 @@ format = "json"
 [source]
 {_source(fleet, name)}
 """
+
+
+def _once(fleet: Fleet, name: str) -> str:
+    """What comes over the broker may come again; what a node reads itself does not."""
+    over_broker = fleet.broker and name in fleet.streams
+    return f'id = "{ROW}"\nonce = {_KNOWN}' if over_broker else ""
 
 
 def _source(fleet: Fleet, name: str) -> str:

@@ -46,7 +46,7 @@ class SuperLink:
     def start(self, *options: str) -> Part:
         """Start it, with more options of Flower's if you like, and wait until it answers."""
         command: list[str | Path] = [
-            "flower-superlink",
+            *(sys.executable, "-m", "headwater.flower.superlink"),
             *("--host", "127.0.0.1", "--port", str(self.port)),
             *("--database", self.folder / "superlink.db"),
             "--disable-runtime-dependency-installation",
