@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import signal
 import sys
 import time
 from dataclasses import replace
@@ -42,7 +43,13 @@ class Bench:
             raise
 
     def fresh_nodes(self):
-        """Nodes with empty memories, behind the same sockets."""
+        """Nodes with empty memories, behind the same sockets.
+
+        The SuperNodes are new, too: on a busy machine one may still be about to hand on a question
+        of the run before, and a node with an empty memory would take it for its own run's.
+        """
+        if self.generation:
+            self.restart_supernodes()
         self.generation += 1
         for m in range(3):
             if f"node{m}" in self.parts:
@@ -99,6 +106,17 @@ arrivals = {{ kind = "{declared["kind"]}"{rate} }}
         config = {"client-id": f"node{m}", "socket": str(self.socket(m))}
         link = replace(self.link, port=self.taps[m].port) if self.taps else self.link
         self.parts[f"supernode{m}"] = link.start_node(f"node{m}", self.ports[m], config)
+
+    def restart_supernodes(self):
+        """In good order, so that the SuperLink knows that they have gone."""
+        for m in range(3):
+            os.kill(self.parts[f"supernode{m}"].pid, signal.SIGTERM)
+        for m in range(3):
+            part = self.parts[f"supernode{m}"]
+            until_gone = time.monotonic() + 60
+            while part.alive and time.monotonic() < until_gone:
+                time.sleep(0.05)
+            self.start_supernode(m)
 
     def start_superlink(self):
         self.parts["superlink"] = self.link.start()
