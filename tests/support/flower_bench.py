@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import os
 import signal
@@ -110,7 +111,8 @@ arrivals = {{ kind = "{declared["kind"]}"{rate} }}
     def restart_supernodes(self):
         """In good order, so that the SuperLink knows that they have gone."""
         for m in range(3):
-            os.kill(self.parts[f"supernode{m}"].pid, signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):  # it has ended by itself
+                os.kill(self.parts[f"supernode{m}"].pid, signal.SIGTERM)
         for m in range(3):
             part = self.parts[f"supernode{m}"]
             until_gone = time.monotonic() + 60
