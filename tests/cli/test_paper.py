@@ -24,6 +24,7 @@ from headwater.experiments.table import Contents, DataCounts, Planned, Table
 from headwater.experiments.training_run import CurvePoint, Outcome
 from headwater.experiments.tuning import Tuning
 from headwater.files import replace
+from headwater.ledger.remembered import Remembered
 from headwater.ledger.strategies import Share, Strategy, Uniform
 from headwater.ledger.unrolling import unroll
 from headwater.report.card import write_card
@@ -129,6 +130,18 @@ def test_uniform_stands_for_itself_where_no_share_of_the_grid_is_the_same() -> N
     assert found.weights != entrant(Share(0.5), "all", holdings).weights
 
 
+@pytest.mark.parametrize("horizon", [None, 0.25])
+def test_a_measured_heterogeneity_is_known_by_four_digits(horizon: float | None) -> None:
+    """Another machine measures other last digits, and still finds the line's runs done."""
+    from headwater import Constant, Fifo, Keep, Once
+
+    holdings = unroll([10, 40], [Once(), Constant(4)], [Keep(), Fifo(4)], rounds=10)
+    here, there, elsewhere = (
+        entrant(Remembered(horizon, rho), "", holdings) for rho in (0.123141, 0.123139, 0.1232)
+    )
+    assert here == there != elsewhere
+
+
 # ---------------------------------------------------------------- from end to end
 
 
@@ -137,9 +150,10 @@ TABLE = ("table", "--dataset", "synthetic", "--historical", "0.2")
 
 def test_what_is_told_counts_in_a_quick_table_too(paper: Command) -> None:
     quick = (*TABLE, "--quick", "--lines", "uniform")
-    code, out, err = paper(*quick, "--rounds", "7", "--seeds", "2", "--rates", "0.05")
+    work = ("--rounds", "7", "--local-steps", "3", "--batch-size", "2")
+    code, out, err = paper(*quick, *work, "--seeds", "2", "--rates", "0.05")
     assert code == 0
-    assert "T = 7" in out
+    assert "T = 7, E = 3, K = 2" in out
     assert "rate 0.05" in out
     assert "learning 2/2" in err
     assert "c2/c1" not in out  # no line has asked for an estimate

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from headwater.cli.help_text import with_flowing_help
 from headwater.cli.main import app
+from headwater.cli.options import AsJson
 from headwater.errors import InputError
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ def watch(fleet: Fleet, part: Part, console: Console, detach: bool) -> None:
 @with_flowing_help
 def status(
     folder: Folder = Path("fleet"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print only JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show a fleet as it is now: round, errors, clients, processes."""
     from headwater.flower.deployment.layout import Fleet

@@ -9,6 +9,7 @@ import typer
 
 from headwater.cli.help_text import with_flowing_help
 from headwater.cli.main import app
+from headwater.cli.options import AsJson, BatchSize, Cores, DataDir, LocalSteps, Rounds
 from headwater.cli.settings import as_typed, make_setup, make_tuning
 from headwater.errors import InputError
 from headwater.experiments.tasks import TASKS, fractions_in_words
@@ -50,9 +51,9 @@ def table(
             "beyond it until the best is inside."
         ),
     ] = None,
-    rounds: Annotated[
-        int | None, typer.Option(help="Communication rounds; default: the task's.")
-    ] = None,
+    rounds: Rounds = None,
+    local_steps: LocalSteps = None,
+    batch_size: BatchSize = None,
     tune_rounds: Annotated[
         int | None, typer.Option(help="Rounds of the tuning runs; default: as many.")
     ] = None,
@@ -63,9 +64,7 @@ def table(
         str | None,
         typer.Option(help="Only these lines, as uniform,ours,share-0.5; default: the usual."),
     ] = None,
-    cores: Annotated[
-        int | None, typer.Option(min=1, help="Runs at a time; default: one per core.")
-    ] = None,
+    cores: Cores = None,
     quick: Annotated[
         bool,
         typer.Option("--quick", help="A small version: 20 rounds, one seed, rate 0.1 unless told."),
@@ -76,12 +75,8 @@ def table(
     out: Annotated[
         Path, typer.Option(help="Run folder; a run that was stopped goes on there.")
     ] = OUT,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Where data sets are; default: the user's cache.")
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print only JSON on standard output.")
-    ] = False,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
 ) -> None:
     """One table of the paper, with the paper's figures beside ours.
 
@@ -93,6 +88,8 @@ def table(
       headwater paper table --dataset synthetic --historical 0.2
 
       headwater paper table --dataset cifar10 --historical 0.2 --rates 0.1 --seeds 3
+
+      headwater paper table --dataset shakespeare --historical 0.05 --rounds 800 --batch-size 4
 
       torchrun --nnodes 4 -m headwater paper table …    (on each of four machines)
     """
@@ -111,7 +108,7 @@ def table(
         if quick:
             rounds = QUICK_ROUNDS if rounds is None else rounds
             out = out.with_name(out.name + "-quick")
-        setup = make_setup(task, historical, rounds, None, None)
+        setup = make_setup(task, historical, rounds, local_steps, batch_size)
         typed, sizes = rates or ("0.1" if quick else "grid"), (tune_rounds, tune_seeds)
         tuning = make_tuning(typed, "--rates", task.defaults.rates, sizes, setup, seeds)
         only = _lines(lines, dataset, historical)

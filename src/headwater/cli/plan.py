@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from headwater.cli.main import app
+from headwater.cli.options import AsJson, DataDir
 from headwater.cli.plan_subject import (
     Length,
     Subject,
@@ -81,12 +82,8 @@ def plan(
         float | None, typer.Option(help="A task's fraction of historical samples [0.2].")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of a task's data and model.")] = 0,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Where a task's data are; default: the user's cache.")
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print only JSON on standard output.")
-    ] = False,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
 ) -> None:
     """Say what importance to give to which client, and what that is predicted to cost.
 

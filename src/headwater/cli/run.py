@@ -9,6 +9,7 @@ import typer
 
 from headwater.cli.help_text import with_flowing_help
 from headwater.cli.main import app
+from headwater.cli.options import AsJson, BatchSize, Cores, DataDir, LocalSteps, Rounds
 from headwater.cli.settings import as_typed, make_setup, make_tuning
 from headwater.cli.strategies import ALL, parse_strategies
 from headwater.experiments.tasks import TASKS, fractions_in_words
@@ -34,13 +35,9 @@ def run(
         str,
         typer.Option(help=f"Any of: {NAMES}. Default: {ALL}.", show_default=False),
     ] = ALL,
-    rounds: Annotated[int | None, typer.Option(help="Communication rounds.")] = None,
-    local_steps: Annotated[
-        int | None, typer.Option(help="Gradient steps of a client in a round.")
-    ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(help="Samples a gradient step; 0: the whole memory.")
-    ] = None,
+    rounds: Rounds = None,
+    local_steps: LocalSteps = None,
+    batch_size: BatchSize = None,
     learning_rate: Annotated[
         str,
         typer.Option(
@@ -54,9 +51,7 @@ def run(
         float | None,
         typer.Option(help="c2/c1 for 'optimal' and 'sharp'; estimated from the data if not given."),
     ] = None,
-    cores: Annotated[
-        int | None, typer.Option(min=1, help="Runs at a time; default: one per core.")
-    ] = None,
+    cores: Cores = None,
     out: Annotated[
         Path | None, typer.Option(help="Run folder; a run that was stopped goes on there.")
     ] = None,
@@ -77,12 +72,8 @@ def run(
         str | None,
         typer.Option(help="Clients all of whose rows came before are historical, not by lot."),
     ] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Where data sets are; default: the user's cache.")
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print only JSON on standard output.")
-    ] = False,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
 ) -> None:
     """Learn a task from streams with all strategies, and show them side by side.
 
