@@ -4,10 +4,11 @@ Features and labels lie in files that are mapped, not read; the rounds come from
 :class:`headwater.ledger.flow.Flow`, which numbers samples as they arrive and forgets those that are
 gone. Two things are to be seen: the memory that the process has to keep (pages of the files come
 and go as the system likes) and the seconds of a round stay what they are, from the first to the
-last.
+last. The processor's seconds stand beside the clock's, which busy neighbours make longer.
 """
 
 import argparse
+import os
 import statistics
 import sys
 import tempfile
@@ -47,12 +48,14 @@ class Stretch:
     Attributes:
         last: the last of them.
         seconds: of a round, in the median.
+        processor: seconds in which the processor worked for a round, in the mean.
         own: bytes that the process had to keep at its end.
         mapped: bytes of files that happened to be in memory at its end.
     """
 
     last: int
     seconds: float
+    processor: float
     own: int
     mapped: int
 
@@ -95,23 +98,24 @@ def walk(part: hw.Part, rounds: int, strategy: Strategy | None = None) -> list[S
     work = LocalWork(1, BATCH)
     torch.manual_seed(0)
     problem = Problem.of(torch.nn.Linear(FEATURES, 1), part)
-    stretches, times, before = [], [], time.perf_counter()
+    stretches, times, before, worked = [], [], time.perf_counter(), time.process_time()
     with closing(choose(problem, work.orders(next(flow.rounds())), workers=0)) as engine:
         for state, _ in learn(State.start(problem.initial()), flow, work, engine, [0.1] * rounds):
             now = time.perf_counter()
             times.append(now - before)
             before = now
             if state.round % max(1, rounds // _STRETCHES) == 0:
-                stretches.append(Stretch(state.round, statistics.median(times), *memory()))
+                each = (time.process_time() - worked) / len(times)
+                stretches.append(Stretch(state.round, statistics.median(times), each, *memory()))
                 print(stretches[-1], file=sys.stderr, flush=True)
-                times, before = [], time.perf_counter()
+                times, before, worked = [], time.perf_counter(), time.process_time()
     return stretches
 
 
 def slope(stretches: list[Stretch]) -> float:
-    """Of the seconds of a round against the rounds before it, on log paper."""
+    """Of the processor's seconds of a round against the rounds before it, on log paper."""
     x = np.log([s.last for s in stretches])
-    return float(np.polyfit(x, np.log([s.seconds for s in stretches]), 1)[0])
+    return float(np.polyfit(x, np.log([s.processor for s in stretches]), 1)[0])
 
 
 def main(words: list[str]) -> None:
@@ -128,14 +132,16 @@ def main(words: list[str]) -> None:
         part = write(Path(folder), options.samples)
         start = memory()[0]
         stretches = walk(part, rounds, STRATEGIES[options.strategy])
-    print("| up to round | samples so far | a round | own memory | of the files |")
-    print("|--:|--:|--:|--:|--:|")
+    print("| up to round | samples so far | a round | processor | own memory | of the files |")
+    print("|--:|--:|--:|--:|--:|--:|")
     for s in stretches:
-        cells = f"{s.last:,}", f"{s.last * CLIENTS * ARRIVING:,}", seconds(s.seconds)
+        counts = f"{s.last:,}", f"{s.last * CLIENTS * ARRIVING:,}"
+        times = seconds(s.seconds), seconds(s.processor)
         sizes = (f"{number(size / 2**20)} MB" for size in (s.own, s.mapped))
-        print("| " + " | ".join([*cells, *sizes]) + " |")
+        print("| " + " | ".join([*counts, *times, *sizes]) + " |")
     grown = (stretches[-1].own - start) / 2**20
     print(f"\nSlope {slope(stretches):.2f}; {number(grown)} MB more than before the first round.")
+    print(f"Load of the machine at the end: {os.getloadavg()[2]:.1f}, this process included.")
     print(f"Measured by {machine.describe(' '.join([COMMAND, *words])).words()}.")
 
 

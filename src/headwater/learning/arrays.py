@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from headwater.errors import InputError
+from headwater.learning.stored import AnyRows
 
 Values = ArrayLike | Tensor
 
@@ -36,7 +37,7 @@ def labels(values: Values, name: str = "y") -> Tensor:
     return found if found.is_floating_point() else found.long()
 
 
-def of_precision(values: Tensor, precision: torch.dtype, name: str) -> Tensor:
+def of_precision(values: AnyRows, precision: torch.dtype, name: str) -> AnyRows | Tensor:
     """Floats in a model's precision; whole numbers as they are.
 
     Raises:
@@ -44,9 +45,9 @@ def of_precision(values: Tensor, precision: torch.dtype, name: str) -> Tensor:
     """
     if not values.is_floating_point() or values.dtype == precision:
         return values
-    converted = values.to(precision)
+    converted = values[:].to(precision)
     if not torch.isfinite(converted).all():
-        largest = float(values.abs().max())
+        largest = float(values[:].abs().max())
         raise InputError(
             f"{name}: values up to {largest:.3g} are beyond the model's {_short(precision)}; "
             "scale them (subtract the mean, divide by the deviation), or use model.double()"

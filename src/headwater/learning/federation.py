@@ -15,6 +15,7 @@ from torch import Tensor
 from headwater.errors import InputError
 from headwater.learning import view
 from headwater.learning.arrays import Values, features, joined, labels
+from headwater.learning.stored import Rows
 from headwater.ledger.arrivals import Arrivals, Once
 from headwater.ledger.holdings import Counts, Holdings
 from headwater.ledger.memory import Keep, Memory
@@ -88,13 +89,13 @@ class Part:
     """Some samples of each client: rows of two tensors that all clients share.
 
     Attributes:
-        x: features.
+        x: features, in a tensor or as they lie.
         y: labels.
         offsets: entries offsets[m] … offsets[m + 1] − 1 of ``rows`` belong to client m.
         rows: rows of x and y; None: the entries themselves.
     """
 
-    x: Tensor
+    x: Rows
     y: Tensor
     offsets: Counts
     rows: NDArray[np.int64] | None = None
@@ -245,7 +246,7 @@ def pair_for_tests(test: object, setting: str) -> Pair:
     return pair(test[0], test[1], "test ")
 
 
-def _check_alike(test: Pair, train: Pair, setting: str, whose: str) -> None:
+def _check_alike(test: Pair, train: tuple[Rows, Tensor], setting: str, whose: str) -> None:
     """Tests must look like what is learned from: same shapes, same kinds of numbers."""
     for name, new, old in zip(("features", "labels"), test, train, strict=True):
         # Floats of another precision are brought to the model's, so they are no difference.

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from headwater.errors import InputError
+from headwater.learning.stored import Rows, Stored
 
 _ATOMS = (type(None), bool, int, float, complex, str, bytes, type(...), range, PurePath)
 _TORCH_ATOMS = (torch.dtype, torch.device, torch.layout, torch.memory_format)
@@ -106,6 +107,8 @@ class _Identifier:
         """The hash of something that is made of other things."""
         if isinstance(thing, Tensor):
             return self._tensor(thing)
+        if isinstance(thing, Stored):
+            return _stored(thing)
         if isinstance(thing, np.ndarray | np.generic):
             return self._array(np.asarray(thing))
         if isinstance(thing, Mapping):
@@ -219,12 +222,18 @@ def _hash(kind: str, *parts: bytes | memoryview) -> bytes:
     return total.digest()[:16]
 
 
-def _bytes_of(tensor: Tensor) -> bytes:
-    """The hash of a tensor's values; one that lies in another order is turned piece by piece."""
+@functools.lru_cache(maxsize=16)
+def _stored(rows: Stored) -> bytes:
+    """As that of a tensor with these rows; they are never written to, so it is made once."""
+    return _hash("tensor", f"{rows.dtype} {tuple(rows.shape)} False".encode(), _bytes_of(rows))
+
+
+def _bytes_of(values: Rows) -> bytes:
+    """The hash of all values; what lies in another order, or otherwise, is turned in pieces."""
     total = sha256()
-    rows = tensor.reshape(1) if tensor.ndim == 0 else tensor
-    each = max(1, rows[:1].numel() * rows.element_size())
-    step = len(rows) if rows.is_contiguous() else max(1, _PIECE // each)
+    rows = values.reshape(1) if isinstance(values, Tensor) and values.ndim == 0 else values
+    whole = isinstance(rows, Tensor) and rows.is_contiguous()
+    step = len(rows) if whole else max(1, _PIECE // max(1, rows[:1].nbytes))
     for start in range(0, len(rows), max(1, step)):
         piece = rows[start : start + step].resolve_conj().resolve_neg().contiguous()
         if piece.numel():

@@ -19,6 +19,7 @@ from headwater.learning.arrays import joined, of_precision
 from headwater.learning.federation import Part
 from headwater.learning.losses import Loss, cross_entropy
 from headwater.learning.optimisers import PLAIN, Chain
+from headwater.learning.stored import AnyRows, Rows, Stored
 from headwater.randomness import Purpose, key
 
 Slice = slice | Tensor
@@ -32,7 +33,7 @@ class Problem:
 
     Attributes:
         model: any module; its parameters are never changed, they are handed on as one flat vector.
-        x: features of all samples of all clients, in one tensor.
+        x: features of all samples of all clients, in one tensor or as they lie.
         y: labels of all samples of all clients, in one tensor.
         rows: the row of each sample number; None: sample i is row i.
         loss: (outputs, labels) -> one number per sample.
@@ -42,7 +43,7 @@ class Problem:
     """
 
     model: nn.Module
-    x: Tensor
+    x: Rows
     y: Tensor
     rows: Tensor | None = None
     loss: Loss = cross_entropy
@@ -61,10 +62,9 @@ class Problem:
     ) -> Problem:
         """A problem of its own: the model copied, the samples in the model's precision."""
         own = own_copy(model).to(device)
-        x, y = (
-            _ordinary(of_precision(values, precision_of(own), f"Client({name})")).to(device)
-            for name, values in (("x", part.x), ("y", part.y))
-        )
+        kind = precision_of(own)
+        x = _ordinary(of_precision(part.x, kind, "Client(x)"), device)
+        y = _ordinary(of_precision(part.y, kind, "Client(y)"), device)
         images = x.ndim == 4 and any(isinstance(m, nn.Conv2d) for m in own.modules())
         rows = None if part.row_tensor is None else part.row_tensor.to(device)
         return cls(own, x, y, rows, loss, seed, channels_last=images)
@@ -196,9 +196,11 @@ def precision_of(model: nn.Module) -> torch.dtype:
     return next(kinds, torch.float32)
 
 
-def _ordinary(values: Tensor) -> Tensor:
-    """A tensor that autograd can use; one made in inference mode is copied."""
-    return values.clone() if values.is_inference() else values
+def _ordinary(values: AnyRows, device: torch.device) -> AnyRows | Tensor:
+    """What autograd can use there; a tensor made in inference mode is copied."""
+    if isinstance(values, Stored):
+        return values if device == CPU else values[:].to(device)
+    return (values.clone() if values.is_inference() else values).to(device)
 
 
 def _consecutive(samples: NDArray[np.int64]) -> bool:

@@ -55,7 +55,7 @@ class Tests:
             return cls(None, measured, interval, rounds)
         # Once, and not in every test.
         kind = precision_of(problem.model)
-        x, y = (of_precision(v, kind, f"test {n}") for n, v in (("x", part.x), ("y", part.y)))
+        x, y = of_precision(part.x, kind, "test x"), of_precision(part.y, kind, "test y")
         tests = cls(replace(part, x=x, y=y), measured, interval, rounds)
         tests.check(problem)
         return tests
@@ -77,7 +77,7 @@ class Tests:
         few = Part(x, y, np.array([0, len(x)]))
         trial = replace(problem, model=own_copy(problem.model).eval())
         with torch.no_grad():
-            output = check_answers(trial, few.x, self.part.y, "the test labels' range")
+            output = check_answers(trial, x, self.part.y, "the test labels' range")
         for name, metric in self.metrics.items():
             try:
                 evaluate(trial.model, few, problem.loss, {name: metric})

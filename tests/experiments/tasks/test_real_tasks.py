@@ -4,6 +4,7 @@ learning."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from headwater.experiments.tasks.shakespeare import ShakespeareTask
 from headwater.experiments.tasks.task import Task
 from headwater.learning.federation import Federation
 from headwater.learning.losses import cross_entropy
+from headwater.learning.stored import Stored
 from headwater.ledger.ledger import Ledger
 
 ROUNDS = 8
@@ -104,12 +106,32 @@ def test_cifar_images_are_normalised_and_lie_channels_last(tasks: Tasks) -> None
     chosen = tasks["cifar10"]
     assert isinstance(chosen, Cifar10Task)
     raw = load_cifar10(chosen.data_dir)
-    x = chosen.data.x
-    assert x.shape == (90, 3, 32, 32)
+    assert chosen.data.x.shape == (90, 3, 32, 32)
+    x = chosen.data.x[:]
     assert x.is_contiguous(memory_format=torch.channels_last)
     np.testing.assert_allclose(x.numpy(), normalise(raw.images, CIFAR10), atol=1e-6)
     assert chosen.data.y.tolist() == raw.labels.tolist()
     assert not chosen.complete
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="no list of mapped files")
+@pytest.mark.parametrize("name", ["cifar10", "cifar100", "femnist"])
+def test_images_stay_the_bytes_of_the_mapped_file(tasks: Tasks, name: str) -> None:
+    federation = tasks[name].split(0.2, ROUNDS, 0).final
+    assert federation.test is not None
+    for part in (federation.train, federation.test):
+        assert isinstance(part.x, Stored)
+        assert part.x.kept.dtype == torch.uint8
+        assert mapped_file(part.x.kept.data_ptr()).startswith(f"{name}-")
+
+
+def mapped_file(address: int) -> str:
+    """The name of the file that is mapped there, if any."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        first, end = (int(edge, 16) for edge in line.split()[0].split("-"))
+        if first <= address < end:
+            return Path(line.split()[-1]).name
+    return ""
 
 
 def test_pachinko_gives_clients_few_of_the_coarse_labels(tasks: Tasks) -> None:

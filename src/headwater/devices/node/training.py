@@ -146,7 +146,7 @@ def rehearse(problem: Problem) -> None:
     The first gradient of a process takes hundreds of times as long as the next ones: PyTorch loads
     its function transforms then. Better before anybody waits for it.
     """
-    made_up = Snapshot(np.arange(len(problem.y)), problem.x.numpy(), problem.y.numpy())
+    made_up = Snapshot(np.arange(len(problem.y)), problem.x[:].numpy(), problem.y.numpy())
     for steps in (1, 2):  # a single step and several have different engines
         request = TrainRequest(
             run="rehearsal", round=1, client=0, local_steps=steps, learning_rate=1e-6

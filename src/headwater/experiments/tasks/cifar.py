@@ -14,7 +14,7 @@ official training set, no augmentation.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -30,13 +30,17 @@ from headwater.experiments.tasks.streams import steady
 from headwater.experiments.tasks.task import Defaults, Split, part, pooled
 from headwater.learning.federation import Part
 from headwater.learning.problem import chunks
+from headwater.learning.stored import Stored
 
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """A set as the network is fed it: images float32 (N, 3, 32, 32), channels last in memory."""
+    """A set as the network is fed it: images float32 (N, 3, 32, 32), channels last in memory.
 
-    x: Tensor
+    They stay the bytes of the mapped file, and are scaled where they are looked at.
+    """
+
+    x: Stored
     y: Tensor
     test: Part
     coarse: Bytes | None
@@ -138,7 +142,11 @@ class Cifar100Task(_Cifar):
         )
 
 
-def _images(images: Bytes, layout: Layout) -> Tensor:
+def _images(images: Bytes, layout: Layout) -> Stored:
+    return Stored(torch.from_numpy(images), partial(_scaled, layout))
+
+
+def _scaled(layout: Layout, images: Tensor) -> Tensor:
     """As :func:`headwater.experiments.data.cifar.normalise`, channels last; piece by piece, to stay
     in the cache: four times as fast."""
     mean, deviation = torch.tensor(layout.mean), torch.tensor(layout.deviation)
@@ -147,7 +155,7 @@ def _images(images: Bytes, layout: Layout) -> Tensor:
     )  # a row of pixels
     x = torch.empty(len(images), 32, 32, 3)
     for piece in chunks(len(images), 500):
-        x[piece].copy_(torch.from_numpy(images[piece]).permute(0, 2, 3, 1))
+        x[piece].copy_(images[piece].permute(0, 2, 3, 1))
         x[piece].view(-1, 96).mul_(scale).sub_(shift)
     return x.permute(0, 3, 1, 2)
 

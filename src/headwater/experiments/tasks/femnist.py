@@ -15,13 +15,16 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from torch import nn
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from headwater.experiments.data import load_femnist
 from headwater.experiments.data.femnist import normalise
 from headwater.experiments.tasks.models import FemnistNet
 from headwater.experiments.tasks.natural import Natural, NaturalTask, Owned
 from headwater.experiments.tasks.task import Defaults
+from headwater.learning.stored import Stored
 
 
 @dataclass(frozen=True)
@@ -37,11 +40,19 @@ class FemnistTask(NaturalTask):
         """The writers who have training and test samples."""
         raw = load_femnist(self.data_dir)
         return Natural.of(
-            Owned(normalise(raw.images), raw.labels.astype(np.int64), raw.client),
-            Owned(normalise(raw.test_images), raw.test_labels.astype(np.int64), raw.test_client),
+            Owned(raw.images, raw.labels.astype(np.int64), raw.client),
+            Owned(raw.test_images, raw.test_labels.astype(np.int64), raw.test_client),
             raw.complete,
         )
+
+    def features(self, x: NDArray[np.uint8]) -> Stored:
+        """The bytes of the mapped file, scaled where they are looked at."""
+        return Stored(torch.from_numpy(x), _scaled)
 
     def model(self, seed: int) -> nn.Module:
         """Two dense layers, 867,390 parameters."""
         return FemnistNet(seed)
+
+
+def _scaled(images: Tensor) -> Tensor:
+    return torch.from_numpy(normalise(images.numpy()))

@@ -20,6 +20,7 @@ from headwater.experiments.tasks.partition import by_client, historical_clients
 from headwater.experiments.tasks.streams import visiting
 from headwater.experiments.tasks.task import Defaults, Split, part, pooled
 from headwater.learning.federation import Federation, Part
+from headwater.learning.stored import Rows
 
 Owners = NDArray[np.integer[Any]]
 
@@ -34,6 +35,8 @@ class Owned:
 
     def part(self, clients: NDArray[np.bool_]) -> Owned:
         """The samples of some owners, who are numbered anew, without gaps."""
+        if clients.all():
+            return self  # where they lie, which may be in a file
         there = clients[self.owner]
         return Owned(self.x[there], self.y[there], (np.cumsum(clients) - 1)[self.owner[there]])
 
@@ -100,6 +103,10 @@ class NaturalTask:
         """Whether the files are the whole original."""
         return self.data.complete
 
+    def features(self, x: NDArray[Any]) -> Rows:
+        """What the model is fed of some samples."""
+        return torch.from_numpy(x)
+
     def split(self, historical: float, rounds: int, seed: int) -> Split:
         """A fraction of the clients is historical, the others come for a round or a few each."""
         data = self.data
@@ -107,8 +114,8 @@ class NaturalTask:
         everything = by_client(data.train.owner, data.clients, seed)
         training, held_out = everything.carve(self.validation)
         own = by_client(data.test.owner, data.clients, seed, "test")
-        x, y = _tensors(data.train)
-        test = part(*_tensors(data.test), own)
+        x, y = self.features(data.train.x), torch.from_numpy(data.train.y)
+        test = part(self.features(data.test.x), torch.from_numpy(data.test.y), own)
 
         def federation(train: Part, test: Part) -> Federation:
             return visiting(train, old, rounds, self.stay, seed, test)
@@ -117,7 +124,3 @@ class NaturalTask:
             tuning=federation(part(x, y, training), pooled(x, y, held_out)),
             final=federation(part(x, y, everything), test),
         )
-
-
-def _tensors(owned: Owned) -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.from_numpy(owned.x), torch.from_numpy(owned.y)

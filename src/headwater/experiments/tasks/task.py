@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from headwater.experiments.tasks.partition import Partition
 from headwater.learning.federation import Federation, Part
 from headwater.learning.losses import Loss, cross_entropy
+from headwater.learning.stored import Rows
 
 PAPER_RATES = tuple(float(np.round(10.0**k, 6)) for k in (-3.5, -3, -2.5, -2, -1.5, -1))
 
@@ -91,11 +92,11 @@ class Task(Protocol):
         ...
 
 
-def part(x: Tensor, y: Tensor, partition: Partition) -> Part:
-    """The clients' rows of two tensors."""
+def part(x: Rows, y: Tensor, partition: Partition) -> Part:
+    """The clients' rows of features and labels."""
     return Part(x, y, partition.offsets, partition.rows)
 
 
-def pooled(x: Tensor, y: Tensor, partition: Partition) -> Part:
+def pooled(x: Rows, y: Tensor, partition: Partition) -> Part:
     """All clients' rows as one common test set."""
     return Part(x, y, np.array([0, len(partition.rows)]), partition.rows)
