@@ -19,6 +19,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.parameter import UninitializedParameter
 
 from headwater.errors import InputError
+from headwater.learning.arrays import all_finite
 from headwater.learning.losses import check_labels, cross_entropy
 from headwater.learning.problem import Problem
 
@@ -71,7 +72,7 @@ def _check_parameters(problem: Problem) -> None:
         )
     # Said here, or the first round would "diverge" and a smaller learning rate be recommended.
     for name, p in every:
-        if not torch.isfinite(p).all():
+        if not all_finite(p):
             raise InputError(f"model: {name} has NaN or infinity before the first round")
 
 
@@ -139,7 +140,7 @@ def _losses(problem: Problem, output: Tensor, y: Tensor) -> Tensor:
 
 def _check_buffers(model: nn.Module, x: Tensor) -> None:
     # On a copy, as the forward pass itself may be what changes the model.
-    tried = copy.deepcopy(model)
+    tried = _copy_with_its_parameters(model)
     tried(x)
     before = dict(model.named_buffers())
     for name, buffer in tried.named_buffers():
@@ -205,13 +206,18 @@ def _without_draws(model: nn.Module, x: Tensor) -> nn.Module | None:
 
     None: it draws even then.
     """
-    quiet = copy.deepcopy(model)
+    quiet = _copy_with_its_parameters(model)
     for module in quiet.modules():
         if isinstance(module, _DropoutNd):
             module.eval()
     if _draws(quiet, x):
         quiet.eval()
     return None if _draws(quiet, x) else quiet
+
+
+def _copy_with_its_parameters(model: nn.Module) -> nn.Module:
+    """A copy with buffers and modes of its own; the parameters, which may be many, are shared."""
+    return copy.deepcopy(model, {id(p): p for p in model.parameters()})
 
 
 def _draws(model: nn.Module, x: Tensor) -> bool:

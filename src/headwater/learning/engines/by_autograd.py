@@ -17,6 +17,9 @@ from headwater.learning.engines.redirect import redirect
 from headwater.learning.engines.redirectable import redirectable
 from headwater.learning.problem import Problem
 
+_NARROW = 16
+"""Columns of x; with fewer, MKL takes up to ten times as long for gᵀx as for xᵀg."""
+
 
 class ByAutograd:
     """Any model, with the two names of :class:`~headwater.learning.engines.descent.Descent`."""
@@ -77,5 +80,7 @@ class _Products:
         """Add gᵀ x (without an x: the sum of g) to the named parameter's target."""
         if x is None:
             self.targets[name].add_(g.sum(0))
+        elif x.shape[1] < _NARROW:
+            self.targets[name].add_((x.T @ g).T)
         else:
             self.targets[name].addmm_(g.T, x)

