@@ -2,6 +2,7 @@
 to."""
 
 import doctest
+import importlib
 import json
 import sys
 from dataclasses import replace
@@ -33,6 +34,15 @@ from benchmarks.harness.networks import NETWORKS  # noqa: E402
 from benchmarks.harness.runner import Failure, Runner  # noqa: E402
 from benchmarks.harness.workloads import WORKLOADS, Role, Streams, Workload  # noqa: E402
 from benchmarks.studies import footprint, growth, growth_points, long_stream  # noqa: E402
+
+STUDIES = sorted(path.stem for path in (ROOT / "benchmarks" / "studies").glob("[!_]*.py"))
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_finds_all_that_it_imports(name: str) -> None:
+    """Most are run by hand, and would only then be missed."""
+    importlib.import_module(f"benchmarks.studies.{name}")
+
 
 TINY = Workload(
     "tiny", "tiny", "logistic", clients=3, samples=8, batch=4, steps=2, learning_rate=0.5

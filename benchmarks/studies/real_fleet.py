@@ -53,7 +53,7 @@ from headwater.flower.journal import Entry, Journal
 from headwater.flower.plan import memory
 from headwater.flower.realised import Observed, arrivals_by_round, read_state
 from headwater.flower.roster import Roster
-from headwater.flower.server import initial, save
+from headwater.flower.server import initial
 from headwater.learning.metrics import accuracy
 from headwater.ledger.registry import named
 
@@ -62,7 +62,7 @@ Numbers = np.ndarray
 
 def run_fleet(folder: Path, strategy: str, args: argparse.Namespace) -> Fleet:
     """A fleet from its start to the end of its run; nothing of it is left running."""
-    if (folder / "run" / "average.npz").exists():
+    if (folder / "run" / "model.npz").exists():
         return Fleet.load(folder)
     streams = air_quality(args.clients)
     learning = Learning(
@@ -89,7 +89,7 @@ def run_fleet(folder: Path, strategy: str, args: argparse.Namespace) -> Fleet:
 def through_flower(fleet: Fleet) -> None:
     """All of it: SuperLink, SuperNodes, a process per message, ``flwr run``."""
     part = _launch(fleet, "supervisor", "headwater.flower.deployment.supervisor", fleet.folder)
-    while not (fleet.folder / "run" / "average.npz").exists():
+    while not (fleet.folder / "run" / "model.npz").exists():
         if not part.alive:
             raise SystemExit(f"the fleet's supervisor ended; its log is {part.log}")
         time.sleep(2.0)
@@ -118,7 +118,7 @@ def directly(fleet: Fleet) -> None:
     )
     arrays = initial(fleet.node_file(fleet.clients[0]), learning.seed)
     grid = DirectGrid({name: fleet.socket(name) for name in fleet.clients})
-    save(strategy.start(grid, arrays, learning.rounds), fleet.folder / "run")
+    strategy.start(grid, arrays, learning.rounds).save(fleet.folder / "run")
 
 
 def _launch(fleet: Fleet, part: str, module: str, *words: str | Path) -> Part:

@@ -162,8 +162,8 @@ class Supervisor:
 
     @property
     def finished(self) -> bool:
-        """Is the model written that ends a run?"""
-        return (self.fleet.folder / "run" / "average.npz").exists()
+        """Is the model written? It is the last that a run leaves."""
+        return (self.fleet.folder / "run" / "model.npz").exists()
 
     def _serving(self) -> bool:
         for pid in members(self.fleet.folder):
