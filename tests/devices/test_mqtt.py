@@ -129,27 +129,38 @@ def test_a_node_may_start_before_its_broker(tmp_path, broker):
         taking.until_arrived(1)
 
 
-def test_kill_9_of_the_taking_process_neither_loses_nor_doubles(tmp_path, broker):
-    """Killed at random moments while messages come, between commit and acknowledgement too."""
+def keeping_node(folder, broker):
+    """The settings of a node that keeps all that the broker has, five messages at a time."""
     source = (
         f'[source]\nkind = "mqtt"\ntopics = ["s/#"]\nport = {broker.port}\ntls = false\n'
         "[limits]\nbatch = 5"
     )
-    toml = write_toml(tmp_path, source)
+    toml = write_toml(folder, source)
     toml.write_text(toml.read_text().replace('rule = "fifo"\ncapacity = 40', 'rule = "keep"'))
+    return toml
+
+
+def take_and_die(toml, batches):
+    """A process that takes messages in, and is killed after so many batches."""
+    with subprocess.Popen(
+        [sys.executable, intakes.__file__, str(toml)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        for _ in range(batches):
+            process.stdout.readline()
+        process.send_signal(signal.SIGKILL)
+        process.stdout.read()
+
+
+def test_kill_9_of_the_taking_process_neither_loses_nor_doubles(tmp_path, broker):
+    """Killed at random moments while messages come, between commit and acknowledgement too."""
+    toml = keeping_node(tmp_path, broker)
     chance, sent = random.Random(3), 0
     with Taking(node_file.read(toml)) as taking:
         subscribed(taking, broker)
     for _ in range(5):
         broker.publish([message(k) for k in range(sent, sent + 100)])
         sent += 100
-        with subprocess.Popen(
-            [sys.executable, intakes.__file__, str(toml)], stdout=subprocess.PIPE, text=True
-        ) as process:
-            for _ in range(chance.randint(2, 12)):
-                process.stdout.readline()
-            process.send_signal(signal.SIGKILL)
-            process.stdout.read()
+        take_and_die(toml, chance.randint(2, 12))
     with Taking(node_file.read(toml)) as taking:
         broker.publish([message(sent)])
         taking.until(lambda intake: sent in held(intake))
@@ -158,13 +169,8 @@ def test_kill_9_of_the_taking_process_neither_loses_nor_doubles(tmp_path, broker
 
 def test_kill_9_of_a_process_whose_sender_says_everything_twice(tmp_path, broker):
     """To the broker these are different messages; their ids tell, over every death."""
-    source = (
-        f'[source]\nkind = "mqtt"\ntopics = ["s/#"]\nport = {broker.port}\ntls = false\n'
-        "[limits]\nbatch = 5"
-    )
-    toml = write_toml(tmp_path, source)
-    text = toml.read_text().replace('rule = "fifo"\ncapacity = 40', 'rule = "keep"')
-    toml.write_text(text.replace("[samples]", '[samples]\nid = "a"\nonce = 1000'))
+    toml = keeping_node(tmp_path, broker)
+    toml.write_text(toml.read_text().replace("[samples]", '[samples]\nid = "a"\nonce = 1000'))
     chance, sent = random.Random(6), 0
     with Taking(node_file.read(toml)) as taking:
         subscribed(taking, broker)
@@ -172,13 +178,7 @@ def test_kill_9_of_a_process_whose_sender_says_everything_twice(tmp_path, broker
         again = max(0, sent - 20)  # what the sender is not sure of
         broker.publish([message(k) for k in [*range(again, sent + 50), *range(sent, sent + 50)]])
         sent += 50
-        with subprocess.Popen(
-            [sys.executable, intakes.__file__, str(toml)], stdout=subprocess.PIPE, text=True
-        ) as process:
-            for _ in range(chance.randint(2, 8)):
-                process.stdout.readline()
-            process.send_signal(signal.SIGKILL)
-            process.stdout.read()
+        take_and_die(toml, chance.randint(2, 8))
     with Taking(node_file.read(toml)) as taking:
         broker.publish([message(sent)])
         taking.until(lambda intake: sent in held(intake))
