@@ -21,6 +21,11 @@ class Failure(Exception):
     """A contender could not do what it was asked; says why in one line."""
 
 
+def environment() -> dict[str, str]:
+    """This one, in which Python keeps what it compiled: an installed package is compiled, too."""
+    return {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+
+
 class Runner:
     """Starts the command at once; what it prints besides its answers goes to the log."""
 
@@ -32,7 +37,7 @@ class Runner:
             self.process = subprocess.Popen(
                 command,
                 cwd=ROOT,
-                env={**os.environ, **variables},
+                env={**environment(), **variables},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

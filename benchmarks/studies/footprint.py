@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.harness import checks, jobs, machine, measure
 from benchmarks.harness.contenders import CONTENDERS
 from benchmarks.harness.entries import Entry, Settings
-from benchmarks.harness.runner import ROOT, Failure
+from benchmarks.harness.runner import ROOT, Failure, environment
 from benchmarks.harness.table import number
 from benchmarks.harness.workloads import WORKLOADS, Workload
 from headwater.processes import cores
@@ -62,7 +62,9 @@ def bare(folder: Path) -> tuple[int, float]:
     """Bytes of PyTorch alone; seconds until it is there and the data are loaded."""
     start = time.perf_counter()
     command = [sys.executable, "-c", BARE, str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=True
+    )
     return int(json.loads(done.stdout)), time.perf_counter() - start
 
 

@@ -155,10 +155,10 @@ def _check_buffers(model: nn.Module, x: Tensor) -> None:
 
 def _check_alone(problem: Problem, x: Tensor, y: Tensor) -> None:
     """Samples together must get the answers and losses that each gets alone."""
-    model = _without_draws(problem.model, x)
-    if model is None:
+    model = _copy_with_its_parameters(problem.model)
+    together, draws = _without_draws(model, x)
+    if draws:
         return  # no two of its answers can be compared
-    together = model(x)
     if not _close(model(x), together):
         raise InputError(
             "model: the same samples get another answer when asked again; random draws must come "
@@ -201,18 +201,16 @@ def _alone(answer: Callable[..., Tensor], *sample: Tensor) -> Tensor:
     return found
 
 
-def _without_draws(model: nn.Module, x: Tensor) -> nn.Module | None:
-    """A copy that does not drop out; in evaluation mode if it draws at random in another way.
+def _without_draws(model: nn.Module, x: Tensor) -> tuple[Tensor, bool]:
+    """Put a model into a state in which it does not draw at random; its answer, and does it still?
 
-    None: it draws even then.
+    It no longer drops out then; if it draws in another way, it is in evaluation mode.
     """
-    quiet = _copy_with_its_parameters(model)
-    for module in quiet.modules():
+    for module in model.modules():
         if isinstance(module, _DropoutNd):
             module.eval()
-    if _draws(quiet, x):
-        quiet.eval()
-    return None if _draws(quiet, x) else quiet
+    answer, draws = _asked(model, x)
+    return _asked(model.eval(), x) if draws else (answer, False)
 
 
 def _copy_with_its_parameters(model: nn.Module) -> nn.Module:
@@ -220,10 +218,11 @@ def _copy_with_its_parameters(model: nn.Module) -> nn.Module:
     return copy.deepcopy(model, {id(p): p for p in model.parameters()})
 
 
-def _draws(model: nn.Module, x: Tensor) -> bool:
+def _asked(model: nn.Module, x: Tensor) -> tuple[Tensor, bool]:
+    """A model's answer, and whether it drew at random for it."""
     before = torch.get_rng_state()
-    model(x)
-    return not torch.equal(before, torch.get_rng_state())
+    answer = model(x)
+    return answer, not torch.equal(before, torch.get_rng_state())
 
 
 def _close(one: object, other: object) -> bool:
