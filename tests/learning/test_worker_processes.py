@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -124,14 +125,51 @@ def test_a_killed_worker_is_reported(victim):
     assert gone(*(process.pid for process in engine._processes))
 
 
+class OwnError(Exception):
+    """A user's own."""
+
+
+class StubbornError(Exception):
+    """One that pickle cannot make again: it asks for more than its message."""
+
+    def __init__(self, one, other):
+        super().__init__(f"{one} and {other}")
+
+
+def raising(error):
+    def loss(outputs, y):
+        raise error
+
+    return replace(KINDS["linear"].problem(), loss=loss)
+
+
 def test_a_workers_own_error_is_passed_on():
+    """As it would be without workers, and with the worker's own traceback."""
     problem, orders = KINDS["linear"].problem(), work_of([12, 12])
     problem.y[20] = 99  # there is no such class
+    alone = outcome_of(lambda: Sequential(problem).moves(problem.initial(), orders, 0.1))
     with closing(Workers(problem, Sequential, 2)) as engine:
         error = outcome_of(lambda: engine.moves(problem.initial(), orders, 0.1))
-    assert isinstance(error, RuntimeError)
-    assert "worker 1 failed" in str(error)
+    assert type(error) is type(alone)
+    assert str(error) == str(alone)
     assert "99 is out of bounds" in str(error)
+    assert str(error.__cause__).startswith("worker 1 failed:\nTraceback")
+
+
+def test_a_users_error_can_be_caught_by_its_name():
+    problem, orders = raising(OwnError("too hot")), work_of([12, 12])
+    with closing(Workers(problem, Sequential, 2)) as engine:
+        error = outcome_of(lambda: engine.moves(problem.initial(), orders, 0.1))
+    assert type(error) is OwnError
+    assert str(error) == "too hot"
+
+
+def test_an_error_that_cannot_be_sent_is_told():
+    problem, orders = raising(StubbornError("hot", "cold")), work_of([12, 12])
+    with closing(Workers(problem, Sequential, 2)) as engine:
+        error = outcome_of(lambda: engine.moves(problem.initial(), orders, 0.1))
+    assert type(error) is RuntimeError
+    assert "StubbornError: hot and cold" in str(error)
 
 
 def test_an_interrupted_run_ends_its_workers():

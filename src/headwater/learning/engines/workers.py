@@ -13,6 +13,7 @@ import gc
 import mmap
 import multiprocessing
 import os
+import pickle
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -111,8 +112,8 @@ class Workers:
                 pipe.send(None)
         except EOFError:
             pass
-        except BaseException:
-            pipe.send(traceback.format_exc())
+        except BaseException as error:
+            pipe.send((_portable(error), traceback.format_exc()))
 
     def _send(self, k: int, task: Task | None) -> None:
         with contextlib.suppress(OSError):  # a dead worker is reported where its answer is awaited
@@ -129,7 +130,21 @@ class Workers:
                 "with workers=0 everything is done in one process and takes less memory"
             ) from None
         if failure is not None:
-            raise RuntimeError(f"worker {k} failed:\n{failure}")
+            error, trace = failure
+            told = RuntimeError(f"worker {k} failed:\n{trace}")
+            # Whoever catches the errors of a loss of his own catches them from a worker, too.
+            if error is None:
+                raise told
+            raise error from told
+
+
+def _portable(error: BaseException) -> BaseException | None:
+    """The error, if it is one that arrives at the other end of a pipe as it was."""
+    try:
+        again = pickle.loads(pickle.dumps(error))
+    except Exception:  # whatever its own __init__ and __reduce__ do
+        return None
+    return error if type(again) is type(error) else None
 
 
 def _shared(like: Tensor) -> Tensor:
