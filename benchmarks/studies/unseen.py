@@ -98,7 +98,7 @@ CASES = (
 )
 OF_THE_PAPER = {"cifar100-20-T1600-E1-K8": "cifar100-20"}
 """Cases whose runs are those of a table of the paper; ``headwater paper table`` learns them."""
-ALSO_CALLED = {"share-0": "fresh", "share-1": "historical"}
+ALSO_CALLED = {"fresh": "share-0", "historical": "share-1"}
 
 
 def predict(case: Case, results: Path, work: Path) -> dict[str, object]:
@@ -204,8 +204,10 @@ def _lines(name: str, results: Path) -> dict[str, Line]:
     """Who has results in a case, as the lines are called here."""
     folder = results.parent / OF_THE_PAPER[name] if name in OF_THE_PAPER else results / name
     table = Table.load(folder / "runs.jsonl")
-    found = {} if table is None else {k: line for k, line in table.lines.items() if line.outcomes}
-    return found | {us: found[paper] for us, paper in ALSO_CALLED.items() if paper in found}
+    lines = {} if table is None else table.lines
+    # A table of the paper writes "Share 0.5" and "Fresh".
+    names = {name: name.lower().replace(" ", "-") for name in lines}
+    return {ALSO_CALLED.get(names[k], names[k]): line for k, line in lines.items() if line.outcomes}
 
 
 def _behind(best: Line, rule: Line | None, sign: int) -> str:
@@ -241,7 +243,7 @@ def main() -> None:
     if given.step == "show":
         text = page(list(known.values()), given.results)
         measured = machine.describe("python -m benchmarks.studies.unseen").words()
-        replace(given.results / "README.md", f"{text}\nMeasured by {measured}.\n".encode())
+        replace(given.results / "README.md", f"{text}\nWritten by {measured}.\n".encode())
 
 
 if __name__ == "__main__":
