@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -87,6 +88,30 @@ def test_given_importances_belong_to_clients_and_not_to_places():
     counts = Counts(np.ones(3), np.array([1.0, 0, 1]), np.zeros(3, bool))
     found = importance(hw.Importance([0.2, 0.5, 0.3]), counts)
     np.testing.assert_allclose(found, [0.4, 0, 0.6])
+
+
+def test_given_importances_are_those_of_the_first_clients(live_fleet, tmp_path):
+    """Who joins later counts nothing and does not end the run, also when it goes on."""
+    newcomer = live_fleet.nodes.pop(98)
+
+    def learn(rounds):
+        strategy = StreamFedAvg(
+            hw.Importance([0.3, 0.7]), min_clients=2, checkpoint=tmp_path / "run"
+        )
+        return strategy.start(live_fleet, initial(), rounds, progress=comes)
+
+    def comes(entry):
+        live_fleet.nodes[98] = newcomer
+
+    assert learn(4).rounds == 4
+    assert learn(4).rounds == 4
+    entries = Journal(tmp_path / "run" / "rounds.jsonl").read()
+    assert [entry.planned for entry in entries] == [[0.3, 0.7]] * 4
+
+
+def test_given_importances_for_other_clients_are_refused_before_round_1(live_fleet):
+    with pytest.raises(hw.InputError, match="2 shares for 3 clients"):
+        StreamFedAvg(hw.Importance([0.3, 0.7]), min_clients=3).start(live_fleet, initial(), 2)
 
 
 def test_who_holds_nothing_counts_nothing_now():
@@ -368,3 +393,26 @@ def test_prometheus_reads_the_servers_numbers(fleet, unused_port):
     assert "headwater_server_prequential_recent_loss 1.0\n" in seen[1]
     with pytest.raises(OSError, match="refused"):
         urlopen(f"http://127.0.0.1:{unused_port}/metrics", timeout=5)
+
+
+def test_waiting_for_the_first_stream_takes_nobodys_time_to_answer(live_fleet, tmp_path):
+    """The deadline of round 1 begins when its clients are asked, not when the run began to wait."""
+    _, quick, slow = live_fleet.toys
+    for stream in (quick, slow):
+        stream.live_stream()
+        stream.arrived = 0
+    began, lost = time.monotonic(), []
+
+    def streams_begin(message):
+        if time.monotonic() - began > 1.2:
+            quick.arrived = slow.arrived = 5
+        train = message.metadata.message_type == "train"
+        # The first question to one of them is lost; there is time to ask it again.
+        return train and not lost and not lost.append(message)
+
+    live_fleet.lose = streams_begin
+    settings = {"min_clients": 3, "ask_again": 0.1, "deadline": 1.0, "checkpoint": tmp_path / "run"}
+    StreamFedAvg(hw.Fresh(), **settings).start(live_fleet, initial(), 1)
+    (entry,) = Journal(tmp_path / "run" / "rounds.jsonl").read()
+    assert lost
+    assert not entry.refused

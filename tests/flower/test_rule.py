@@ -207,23 +207,71 @@ def test_an_update_that_cannot_be_is_refused_and_named(fleet, tmp_path, spoil, w
         ("prequential-recent_loss", float("nan")),
         ("prequential-count", -4.0),
         ("samples", float("inf")),
+        ("prequential-recent_loss", 1e300),
+        ("prequential-count", 1e300),
+        ("rate", 1.7e308),
     ],
 )
-def test_numbers_that_cannot_be_spoil_nothing(live_fleet, tmp_path, name, value):
+@pytest.mark.parametrize("strategy", [hw.ByMemory(), hw.Uniform()])
+def test_numbers_that_cannot_be_spoil_nothing(live_fleet, tmp_path, name, value, strategy):
     """A wire of ours could not carry them; a client of somebody else's making can send them."""
+    live_fleet.toys[2].live_stream()
 
     def claim(message, reply):
         if message.metadata.message_type == "train":
             reply.content["metrics"][name] = value
 
     spoilt(live_fleet, 98, claim)
-    strategy = StreamFedAvg(hw.ByMemory(), min_clients=3, checkpoint=tmp_path / "run")
-    result = strategy.start(live_fleet, initial(), 4)
+    server = StreamFedAvg(strategy, min_clients=3, checkpoint=tmp_path / "run")
+    result = server.start(live_fleet, initial(), 4)
     assert np.isfinite(flatten(result.arrays)).all()
     last = entries(tmp_path / "run")[-1]
     assert sum(last.planned) == pytest.approx(1)
     assert last.arrived[2] <= 2**53
     assert not last.refused
+
+
+def test_numbers_whose_products_are_not_finite_are_cut_off(live_fleet, tmp_path):
+    """Each is finite; the journal could not hold their mean, and the run never went on."""
+    live_fleet.toys[2].live_stream()
+
+    def claim(message, reply):
+        if message.metadata.message_type == "train":
+            for name in ("prequential-count", "prequential-recent_loss"):
+                reply.content["metrics"][name] = 1e300
+
+    spoilt(live_fleet, 98, claim)
+    result = StreamFedAvg(min_clients=3, checkpoint=tmp_path / "run").start(
+        live_fleet, initial(), 3
+    )
+    assert result.rounds == 3
+
+
+@pytest.mark.parametrize("value", [1e39, 1e25])
+def test_parameters_that_the_models_type_cannot_add_up_are_refused(fleet, tmp_path, value):
+    """A float64 update of a float32 model may be finite and still make it infinite."""
+
+    def claim(message, reply):
+        if message.metadata.message_type == "train":
+            reply.content["arrays"] = ArrayRecord([np.full(8, value)])
+
+    spoilt(fleet, 98, claim)
+    result = StreamFedAvg(min_clients=3, checkpoint=tmp_path / "run").start(fleet, initial(), 2)
+    assert np.isfinite(flatten(result.arrays)).all()
+    assert all("too large" in entry.refused["2"] for entry in entries(tmp_path / "run"))
+
+
+def test_who_is_refused_does_not_count_more_later(fleet, tmp_path):
+    """Or a client could send what is refused, and then have several times its share."""
+
+    def answer(header, reply):
+        spoil = header["round"] < 4
+        return Frame(reply.header, {"move": reply.arrays["move"] * np.nan}) if spoil else reply
+
+    fleet.toys[1].spoil = answer
+    StreamFedAvg(min_clients=3, checkpoint=tmp_path / "run").start(fleet, initial(), 4)
+    fourth = entries(tmp_path / "run")[3]
+    assert fourth.counted == fourth.planned
 
 
 def spoilt(fleet, node, change):

@@ -225,3 +225,39 @@ def test_a_signal_in_the_middle_of_a_round_gives_the_round_up(live_fleet, tmp_pa
     strategy = StreamFedAvg(min_clients=3, checkpoint=tmp_path / "a")
     result = strategy.start(live_fleet, initial(), None)
     assert result.rounds == 2
+
+
+def test_a_run_that_goes_on_keeps_the_plan_that_it_began_with(fleet, tmp_path):
+    """A newcomer has no part in a plan that was made before it came, killed server or not."""
+    newcomer = fleet.nodes.pop(98)
+
+    def comes(entry):
+        fleet.nodes[98] = newcomer
+
+    def learn(folder, rounds=6):
+        fleet.nodes.pop(98, None)
+        for toy in fleet.toys:
+            toy.replies.clear()
+        strategy = StreamFedAvg(min_clients=2, checkpoint=folder)
+        return strategy.start(fleet, initial(), rounds, progress=comes)
+
+    undisturbed = learn(tmp_path / "a")
+    restart(fleet)
+    fleet.nodes.pop(98, None)
+    for toy in fleet.toys:
+        toy.replies.clear()
+
+    def dies(entry):
+        comes(entry)
+        if entry.round == 4:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        StreamFedAvg(min_clients=2, checkpoint=tmp_path / "b").start(
+            fleet, initial(), 6, progress=dies
+        )
+    restart(fleet)
+    resumed = StreamFedAvg(min_clients=2, checkpoint=tmp_path / "b").start(fleet, initial(), 6)
+    planned = [entry.planned for entry in Journal(tmp_path / "b" / "rounds.jsonl").read()]
+    assert {len(shares) for shares in planned} == {2}
+    np.testing.assert_array_equal(flatten(resumed.arrays), flatten(undisturbed.arrays))

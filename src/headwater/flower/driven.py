@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
@@ -36,6 +37,8 @@ class DrivenRounds:
     def __init__(self, settings: Settings, grid: Grid, arrays: ArrayRecord) -> None:
         self._home = tempfile.TemporaryDirectory(prefix="headwater-")
         store = Checkpoint(Path(self._home.name), "driven", settings.seed)
+        # Who was absent does not count more later: noise is scaled to what a client may count.
+        settings = replace(settings, catch_up=1.0)
         self._session = Session(grid, arrays, settings, None, store, threading.Event())
         self._session.open()
         self._tally: Tally | None = None

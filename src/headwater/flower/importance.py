@@ -102,7 +102,7 @@ def _planned(strategy: Strategy, counts: Counts, there: NDArray[np.bool_]) -> Fl
         case Share(historical=share):
             return _by_group(share, counts)
         case Importance(importance=given):
-            return _given(np.asarray(given), there)
+            return _given(np.asarray(given), len(there))[there]
         case Optimal():
             return _optimal(strategy, counts)
         case Remembered():
@@ -123,10 +123,9 @@ def _by_group(share: float, counts: Counts) -> Floats:
     return values
 
 
-def _given(values: Floats, there: NDArray[np.bool_]) -> Floats:
-    if len(values) != len(there):
-        raise InputError(f"Importance(p): {len(values)} shares for {len(there)} clients")
-    return values[there]
+def _given(shares: Floats, clients: int) -> Floats:
+    """The given shares; clients that joined after round 1 have none, and count nothing."""
+    return np.concatenate([shares, np.zeros(clients - len(shares))])
 
 
 def _optimal(strategy: Optimal, counts: Counts) -> Floats:
@@ -150,6 +149,15 @@ def _remembered(strategy: Remembered, counts: Counts) -> Floats:
     noise = np.maximum(0.0, 1 / drawn - 1 / counts.samples)
     horizon = known.rounds(counts.rounds)
     return remembered_importance(counts.samples, noise, horizon, float(known.heterogeneity))
+
+
+def check_given(strategy: Strategy, clients: int) -> None:
+    """Given shares are those of the clients with which a run begins."""
+    if isinstance(strategy, Importance) and len(strategy.importance) != clients:
+        raise InputError(
+            f"Importance(p): {len(strategy.importance)} shares for {clients} clients; give one per "
+            "client, in the order of their names, and set min_clients to wait for all of them"
+        )
 
 
 def with_guesses(strategy: Strategy) -> Strategy:

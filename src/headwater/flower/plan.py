@@ -52,9 +52,10 @@ class Declared:
     ledger: Ledger
 
     @classmethod
-    def of(cls, roster: Roster, strategy: Strategy, rounds: int, drawing: Drawing) -> Declared:
+    def of(
+        cls, clients: Sequence[Standing], strategy: Strategy, rounds: int, drawing: Drawing
+    ) -> Declared:
         """The ledger of clients that all declared their arrivals, with the run's seed."""
-        clients = [roster[m] for m in range(len(roster))]
         counts = [int((client.declared or {})["samples"]) for client in clients]
         processes = [arrivals(client.declared or {}) for client in clients]
         memories = [memory(client) for client in clients]
@@ -102,7 +103,7 @@ class Live:
 
     def round(self, number: int, roster: Roster, connected: set[int]) -> Round:
         """p_m(t) of the clients that are connected: who has left does not count."""
-        clients = [roster[m] for m in range(len(roster))]
+        clients = list(roster)
         end = self.rounds if looks_ahead(self.strategy) else None
         # Without an end to look at, what has come by now counts: up to the round before.
         until = number - 1 if end is None else end

@@ -90,8 +90,7 @@ class Presence:
     def _greet(self, connected: set[int]) -> None:
         # Who holds nothing has no share and is not asked to train, so nobody would hear of its
         # first samples: it is asked again until it has some. Replays bring theirs with the rounds.
-        members = (self.roster[m] for m in range(len(self.roster)))
-        empty = {client.node for client in members if not client.held and not client.declared}
+        empty = {client.node for client in self.roster if not (client.held or client.declared)}
         for node in sorted(connected - (self.roster.nodes - empty)):
             if self._greetings.setdefault(node, BackOff(self._ask_again)).due():
                 tag = Tag(messages.DESCRIBE, node)

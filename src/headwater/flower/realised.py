@@ -18,7 +18,7 @@ from headwater.errors import InputError
 from headwater.files import UNREADABLE
 from headwater.flower.journal import Entry, Journal
 from headwater.flower.plan import memory
-from headwater.flower.roster import Roster
+from headwater.flower.roster import Roster, Standing
 from headwater.ledger.arrivals import FOREVER, Rounds
 from headwater.ledger.holdings import Holdings
 from headwater.ledger.ledger import Ledger
@@ -48,33 +48,56 @@ class Observed:
 
 
 def read_ledger(folder: Path | str) -> Ledger:
-    """The ledger of a run on Flower, from its checkpoint folder.
+    """The ledger of a run on Flower, from its checkpoint folder."""
+    return Happened.read(Path(folder)).ledger()
 
-    Within a client all samples that it holds weigh alike. Where single samples had weights of their
-    own (declared arrivals, and a strategy that weighs samples of one client differently), the
-    clients' shares are exact and the samples' are the client's mean.
+
+@dataclass(frozen=True)
+class Happened:
+    """What a run has written down.
+
+    Attributes:
+        roster: its clients.
+        seed: of the run.
+        entries: its rounds.
     """
-    folder = Path(folder)
-    if not (folder / "state.npz").exists():
-        raise InputError(f"{folder}: no run is written down there")
-    roster, seed, done = read_state(folder)
-    # A server that was killed may have written one line too many.
-    entries = Journal(folder / "rounds.jsonl").read()[:done]
-    if not entries:
-        raise InputError(f"{folder}: no rounds are written down there")
-    arrived = arrivals_by_round(entries, roster)
-    if (total := int(arrived[-1].sum())) > _MOST:
-        raise InputError(
-            f"{folder}: clients claim {total:,} samples; a ledger can have {_MOST:,} at most"
+
+    roster: Roster
+    seed: int
+    entries: Sequence[Entry]
+
+    @classmethod
+    def read(cls, folder: Path) -> Happened:
+        """From the checkpoint folder."""
+        if not (folder / "state.npz").exists():
+            raise InputError(f"{folder}: no run is written down there")
+        roster, seed, done = read_state(folder)
+        # A server that was killed may have written one line too many.
+        entries = Journal(folder / "rounds.jsonl").read()[:done]
+        if not entries:
+            raise InputError(f"{folder}: no rounds are written down there")
+        return cls(roster, seed, entries)
+
+    def ledger(self) -> Ledger:
+        """The run's ledger; as its shares change with the rounds, it costs rounds × samples.
+
+        Within a client all samples that it holds weigh alike. Where single samples had weights of
+        their own (declared arrivals, and a strategy that weighs samples of one client differently),
+        the clients' shares are exact and the samples' are the client's mean.
+        """
+        arrived = arrivals_by_round(self.entries, self.roster)
+        if (total := int(arrived[-1].sum())) > _MOST:
+            raise InputError(
+                f"clients claim {total:,} samples; a ledger can have {_MOST:,} at most"
+            )
+        holdings = unroll(
+            np.maximum(arrived[-1], 1),
+            [Observed(tuple(column.tolist())) for column in arrived.T],
+            [_memory(client) for client in self.roster],
+            len(self.entries),
+            self.seed,
         )
-    holdings = unroll(
-        np.maximum(arrived[-1], 1),
-        [Observed(tuple(column.tolist())) for column in arrived.T],
-        [_memory(roster, m) for m in range(len(roster))],
-        len(entries),
-        seed,
-    )
-    return Ledger.weigh(holdings, Given(_Weights(entries, holdings)))
+        return Ledger.weigh(holdings, Given(_Weights(self.entries, holdings)))
 
 
 @dataclass(frozen=True)
@@ -112,15 +135,15 @@ def arrivals_by_round(entries: Sequence[Entry], roster: Roster) -> Rounds:
     a client held when it joined was there in its first round, whenever it was first asked.
     """
     table = np.zeros((len(entries), len(roster)), np.int64)
-    for m in range(len(roster)):
-        table[roster[m].joined - 1 :, m] = roster[m].first_arrived
+    for m, client in enumerate(roster):
+        table[client.joined - 1 :, m] = client.first_arrived
     for row, entry in zip(table, entries, strict=True):
         row[entry.client] = entry.arrived
     return np.maximum.accumulate(table, axis=0)
 
 
-def _memory(roster: Roster, m: int) -> Memory:
+def _memory(client: Standing) -> Memory:
     try:
-        return memory(roster[m])
+        return memory(client)
     except InputError:  # a rule of the user's own: what it kept is not known, only how many
         return Keep()

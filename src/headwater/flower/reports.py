@@ -26,10 +26,15 @@ def reported(client: Standing, report: Mapping[str, float] | None, round: int) -
         "heard": round,
         "arrived": arrived,
         "held": min(max(held, 0), arrived),
-        "rate": max(0.0, report.get("rate", client.rate)),
-        "prequential": {name: value for name, value in measures.items() if value is not None},
+        "rate": max(0.0, _believed(report.get("rate", client.rate))),
+        "prequential": {n: _believed(value) for n, value in measures.items() if value is not None},
         "seen": time.time(),
     }
+
+
+def _believed(value: float) -> float:
+    """Finite numbers whose sums and products would not be finite are cut off."""
+    return min(max(value, -float(LARGEST)), float(LARGEST))
 
 
 def pooled(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from flwr.app import ArrayRecord
 from flwr.serverapp.strategy import Result
 
 from headwater.files import replace
+from headwater.flower.realised import Happened
 from headwater.ledger.ledger import Ledger
 
 
@@ -20,14 +22,22 @@ class StreamResult(Result):
 
     Attributes:
         average: θ̄, the q-weighted average of the iterates; ``arrays`` is the last one.
-        ledger: who held what with what share, as it happened; None before the first round, and
-            where clients claim more samples than a ledger can have.
         rounds: rounds done, those before a restart included.
+        happened: what the run has written down of them; None before the first.
     """
 
     average: ArrayRecord = field(default_factory=ArrayRecord)
-    ledger: Ledger | None = None
     rounds: int = 0
+    happened: Happened | None = field(default=None, repr=False)
+
+    @cached_property
+    def ledger(self) -> Ledger | None:
+        """Who held what with what share, as it happened; None: there was no round.
+
+        It is worked out when it is first asked for: after a long run that takes a while, and the
+        model need not wait for it.
+        """
+        return None if self.happened is None else self.happened.ledger()
 
     def forget(self, round: int) -> None:
         """Drop the metrics of a round: those of a run without an end would fill the memory."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -39,7 +39,8 @@ class Standing:
         historical: all its samples were there from the start.
         key: its own number and seed, by which its memory draws.
         declared: the arrival process that its stream follows round by round, if it says so.
-        asked, answered: rounds in which it was asked for its update, and gave one.
+        asked, answered: rounds in which it was asked for its update, and gave one; those whose
+            update was refused count in neither.
         joined: the first round in which it could be asked.
         heard: the round at whose end it last reported its counts; joined − 1 before that.
         first_arrived: what had arrived when it joined.
@@ -95,6 +96,9 @@ class Roster:
 
     def __getitem__(self, client: int) -> Standing:
         return self._all[client]
+
+    def __iter__(self) -> Iterator[Standing]:
+        return iter(self._all)
 
     @property
     def nodes(self) -> set[int]:

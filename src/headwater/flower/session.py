@@ -1,6 +1,6 @@
 """One run on Flower: wait for clients, plan, one round after the other, write down.
 
-What happens to clients that do not deliver is one rule, in three parts:
+What happens to clients that do not deliver is one rule, in four parts:
 
 - **Failed** (its process died, its node is restarting): it is asked again, with the same words,
   until the deadline. Nodes answer the same question with the same reply, so this changes nothing.
@@ -11,6 +11,8 @@ What happens to clients that do not deliver is one rule, in three parts:
   a is its true frequency, the expected move is Σ_m p_m(t) (θ_m − θ): nobody's importance is
   distorted. Sharing out the absent clients' shares, as FedAvg does, is biased even when all are
   absent equally often: a client with a large share loses.
+- **Refused** (an update that cannot be): the same, but it is not made up for later. Why it was
+  refused depends on what was sent, and who sends what is refused is not to gain by it.
 - **Left** (Flower no longer lists its node): the plan of the next round is made without it, unless
   the arrivals were declared; then it is absent.
 """
@@ -31,7 +33,7 @@ from headwater.flower import messages
 from headwater.flower.checkpoint import Checkpoint
 from headwater.flower.client_tests import ask_for_tests
 from headwater.flower.gathering import Gathering
-from headwater.flower.importance import NobodyCountsError, looks_ahead
+from headwater.flower.importance import NobodyCountsError, check_given, looks_ahead
 from headwater.flower.journal import Entry
 from headwater.flower.patience import Patience, QuorumError
 from headwater.flower.plan import Declared, Live, Plan, foreseeable
@@ -110,6 +112,7 @@ class Session:
         if self.stop.is_set():
             return
         if self.state.round == 0:
+            check_given(self.settings.strategy, len(self.roster))
             self.presence.roster = self.roster.settled()
         self.plan = self._make_plan()
         if self.state.round == 0:
@@ -118,10 +121,11 @@ class Session:
             self.store.save(self.state, self.roster)  # numbers and the run's name are fixed now
 
     def _make_plan(self) -> Plan:
-        clients = [self.roster[m] for m in range(len(self.roster))]
+        """The plan with which the run began, also when it goes on: by the clients of round 1."""
+        clients = [client for client in self.roster if client.joined == 1]
         s = self.settings
         if self._rounds is not None and foreseeable(clients, s.seed):
-            return Declared.of(self.roster, s.strategy, self._rounds, s.local_work)
+            return Declared.of(clients, s.strategy, self._rounds, s.local_work)
         return Live(s.strategy, self._rounds, s.local_work)
 
     def rounds(self) -> Iterator[Entry]:
@@ -140,10 +144,10 @@ class Session:
 
     def round(self, number: int) -> Entry | None:
         """Ask, add up, move, write down; None: a signal came first, and nothing happened."""
-        began = time.monotonic()
         tally = self.prepare(number)
         if tally is None:
             return None
+        began = time.monotonic()  # waiting for somebody who counts takes nobody's time to answer
         arrays = self.arrays
         self._gathering.fill(tally, lambda place: self.request(tally.plan, place, arrays), began)
         if self.stop.is_set():
@@ -208,7 +212,7 @@ class Session:
             )
         share = self.plan.round_share(number) * sum(tally.counted.values())
         self.state = self.state.after(tally.moves.total, share, self.settings.projection)
-        for m in tally.place:
+        for m in tally.reports.keys() | tally.absent:
             self.roster.update(m, **reported(self.roster[m], tally.reports.get(m), number))
         entry = self._entry(tally, share, time.monotonic() - began)
         if isinstance(self.plan, Live):

@@ -82,8 +82,10 @@ class Moves:
             raise RefusedUpdate(f"{local.size:,} parameters; the model has {self._from.size:,}")
         move = np.subtract(local, self._from, dtype=np.float64)
         length = float(np.linalg.norm(move))
-        if not math.isfinite(length):
-            raise RefusedUpdate("parameters that are not finite")
+        # A move whose square the model's type can hold can be added up for ever without becoming
+        # infinite; a longer one, as of a float64 update to a float32 model, could not be undone.
+        if not length * length <= float(np.finfo(self._from.dtype).max):
+            raise RefusedUpdate("parameters that are not finite, or too large to be added up")
         if length > self._limit:
             raise RefusedUpdate(f"a move of length {length:.4g}; norm_limit is {self._limit:g}")
         move *= share

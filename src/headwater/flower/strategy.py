@@ -21,14 +21,13 @@ from headwater.flower.checkpoint import Checkpoint
 from headwater.flower.driven import DrivenRounds
 from headwater.flower.journal import Entry
 from headwater.flower.metrics import MetricsServer
-from headwater.flower.realised import read_ledger
+from headwater.flower.realised import Happened
 from headwater.flower.result import StreamResult
 from headwater.flower.session import Session
 from headwater.flower.settings import Rate, Settings
 from headwater.flower.state import Projection
 from headwater.flower.stopping import stop_signals
 from headwater.flower.version import check
-from headwater.ledger.ledger import Ledger
 from headwater.ledger.remembered_online import RememberedOnline
 from headwater.ledger.strategies import Strategy as Weighting
 from headwater.ledger.strategies import Uniform
@@ -167,7 +166,7 @@ class StreamFedAvg(Strategy):
                         progress(entry)
             result.arrays, result.average = session.arrays, session.average
             result.rounds = session.state.round
-            result.ledger = _ledger(folder) if result.rounds else None
+            result.happened = _happened(folder) if result.rounds else None
         return result
 
     def _test_at_clients(
@@ -220,10 +219,10 @@ def _test(evaluate: Evaluate | None, number: int, session: Session, result: Stre
         result.evaluate_metrics_serverapp[number] = found
 
 
-def _ledger(folder: Path) -> Ledger | None:
-    """What happened; without it a run that has its model does not fail."""
+def _happened(folder: Path) -> Happened | None:
+    """What was written down; without it a run that has its model does not fail."""
     try:
-        return read_ledger(folder)
+        return Happened.read(folder)
     except InputError as error:
         log.warning("no ledger: %s", error)
         return None

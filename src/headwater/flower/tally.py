@@ -53,6 +53,7 @@ class Tally:
         self.counted: dict[int, float] = {}
         self.reports: dict[int, dict[str, float]] = {}
         self.refused: dict[int, str] = {}
+        self.absent: set[int] = set()
         self._roster, self._parameters, self._catch_up = roster, parameters, catch_up
 
     @property
@@ -83,6 +84,7 @@ class Tally:
 
     def close(self) -> None:
         """Whoever did not answer is absent."""
+        self.absent = set(self.waiting)
         for m in sorted(self.waiting):
             self.refused[m] = "no answer"
             log.warning("client %s is absent in round %d", self._roster[m].name, self.plan.number)
