@@ -429,3 +429,61 @@ def test_a_task_of_one_s_own_that_raises_is_one_line_with_its_place(
     assert "own_task.py, line" in done.stderr
     assert "KeyError: 'no such column'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def write_devices(folder: Path, header: str = "device,at,temp,fault") -> None:
+    """Three devices, one row each an hour: two are streams that hold one row in round 1."""
+    rows = [
+        f"{d},{hour},{(hour * 7 + k) % 11},{hour % 2}"
+        for hour in range(60)
+        for k, d in enumerate("abc")
+    ]
+    if header.startswith(","):  # as frames are written with their index
+        rows = [f"{number},{row}" for number, row in enumerate(rows)]
+    (folder / "devices.csv").write_text("\n".join([header, *rows, ""]))
+
+
+OWN = ("devices.csv", "--client", "device", "--time", "at", "--label", "fault")
+QUICK = ("--seeds", "1", "--learning-rate", "0.1", "--rounds", "50", "--out", "run")
+
+
+def test_a_small_fleet_gets_its_table_without_what_cannot_be_measured(
+    headwater: Command, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_devices(tmp_path)
+    code, out, err = headwater("run", *OWN, *QUICK)
+    assert code == 0
+    assert "devices: 180 rows of 3 clients (device), 50 rounds; features: temp; label fault" in err
+    assert "optimal" in out
+    assert "remembered" not in out
+    assert "remembered is left out: 1 client holds more than one sample" in caplog.text
+
+
+def test_a_strategy_that_cannot_be_measured_is_refused_before_any_run(
+    headwater: Command, tmp_path: Path
+) -> None:
+    write_devices(tmp_path)
+    answer = headwater("run", *OWN, *QUICK, "--strategies", "uniform,remembered")
+    refused(answer, "--strategies: remembered: 1 client holds", "remembered-0.1")
+    assert not (tmp_path / "run").exists()
+    code, out, _ = headwater("run", *OWN, *QUICK, "--strategies", "uniform,remembered-0.1")
+    assert code == 0
+    assert "remembered-0.1" in out
+
+
+def test_a_nameless_column_is_no_feature(
+    headwater: Command, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_devices(tmp_path, ",device,at,temp,fault")
+    code, _, err = headwater("run", *OWN, *QUICK, "--strategies", "uniform")
+    assert code == 0
+    assert "a column without a name" in caplog.text
+    assert "features: temp;" in err
+
+
+def test_whole_numbers_are_forecast_if_it_is_said(headwater: Command, tmp_path: Path) -> None:
+    write_devices(tmp_path)
+    code, out, err = headwater("run", *OWN, *QUICK, "--strategies", "uniform", "--regression")
+    assert code == 0
+    assert "label fault: numbers" in err
+    assert "Mean abs. error" in out

@@ -273,3 +273,11 @@ def test_folders_and_foreign_letters_are_named(tmp_path: Path) -> None:
     (tmp_path / "own.csv").write_bytes(b"device,at,a,y\n\xe9,2026-01-01,1,x\nq,2026-01-02,2,z\n")
     with pytest.raises(InputError, match=r"'device': not UTF-8 text"):
         from_frame(tmp_path / "own.csv", **COLUMNS)
+
+
+def test_a_table_without_a_feature_is_named() -> None:
+    table = {name: column for name, column in frame().items() if name in COLUMNS.values()}
+    with pytest.raises(InputError, match="features: table has no column beside"):
+        from_frame(table, **COLUMNS)
+    with pytest.raises(InputError, match=r"features: .* has no column beside"):
+        from_frame(frame(), **COLUMNS, features=[])

@@ -11,7 +11,7 @@ from headwater.cli.help_text import with_flowing_help
 from headwater.cli.main import app
 from headwater.cli.options import AsJson, BatchSize, Cores, DataDir, LocalSteps, Rounds
 from headwater.cli.settings import as_typed, make_setup, make_tuning
-from headwater.cli.strategies import ALL, parse_strategies
+from headwater.cli.strategies import ALL, measurable, parse_strategies
 from headwater.experiments.tasks import TASKS, fractions_in_words
 from headwater.files import check_folder
 from headwater.interrupts import stop_by_saving
@@ -65,6 +65,9 @@ def run(
         str | None,
         typer.Option(help="A table's model, module:Class; default: one hidden layer."),
     ] = None,
+    regression: Annotated[
+        bool, typer.Option("--regression", help="A table's labels are numbers, not classes.")
+    ] = False,
     capacity: Annotated[
         int | None, typer.Option(min=1, help="Newest rows that a table's client keeps [50].")
     ] = None,
@@ -83,8 +86,8 @@ def run(
     it whenever you like: the same command goes on where it was.
 
     TASK is synthetic, air, activity, cifar10, cifar100, femnist or shakespeare; module:Class of
-    your own; or a table of timestamped rows, .csv (commas, semicolons or tabs) or .parquet, with
-    --client, --time and --label naming its columns.
+    your own; or a table of timestamped rows, .csv (commas, semicolons, tabs or vertical bars) or
+    .parquet, with --client, --time and --label naming its columns.
 
     Examples:
 
@@ -102,6 +105,7 @@ def run(
     from headwater.experiments.run_folder import alone
     from headwater.experiments.run_log import RunLog
     from headwater.experiments.tasks.find import find_task
+    from headwater.experiments.tasks.own_table import OwnTable
     from headwater.learning import torchrun
     from headwater.report.progress import RunProgress
     from headwater.report.run import report
@@ -115,17 +119,22 @@ def run(
             label=label,
             features=None if features is None else tuple(features.split(",")),
             net=model,
+            regression=regression or None,
             capacity=capacity,
             historical_before=historical_before,
         )
         setup = make_setup(chosen, historical, rounds, local_steps, batch_size)
         rates = chosen.defaults.rates
         tuning = make_tuning(learning_rate, "--learning-rate", rates, (None, None), setup, seeds)
-        named = parse_strategies(strategies, ratio)
+        asked = parse_strategies(strategies, ratio)
         folder = out or Path("runs") / f"{chosen.name}-{100 * historical:g}"
         check_folder("--out", folder)
         # a setting that cannot be is found before the folder is made
-        chosen.split(setup.historical, setup.rounds, 0)
+        split = chosen.split(setup.historical, setup.rounds, 0)
+        if isinstance(chosen, OwnTable) and torchrun.rank() == 0:
+            typer.echo(chosen.in_words(setup.rounds), err=True)
+        both = split.tuning, split.final
+        named = measurable(asked, both, setup.rounds, told=strategies != ALL)
         experiment = Experiment(chosen, setup, folder, RunLog(folder / "runs.jsonl"))
         entrants = [{name: Entrant(name, strategy) for name, strategy in named.items()}] * seeds
         if torchrun.rank() > 0:

@@ -92,7 +92,8 @@ class Stream:
         unknown = [name for name in named if name not in self.clients]
         if unknown:
             some = ", ".join(map(repr, self.clients[:5].tolist()))
-            raise InputError(f"historical: no client {unknown[0]!r}; there are: {some}, …")
+            more = ", …" if len(self.clients) > 5 else ""
+            raise InputError(f"historical: no client {unknown[0]!r}; there are: {some}{more}")
         old = np.isin(self.clients, list(named))
         if cut is not None:
             late = (self.times < end) & (self.times >= cut)
@@ -216,7 +217,15 @@ def _chosen(
     if not table.rows:
         raise InputError(f"{table.source}: it has no rows")
     if features is None:
-        return [name for name in table.names if name not in (client, time, label)]
+        others = [name for name in table.names if name not in (client, time, label)]
+        features = [name for name in others if name.strip()]
+        if len(features) < len(others):
+            _log.warning("%s: a column without a name, as of an index, is left out", table.source)
+    if not features:
+        raise InputError(
+            f"features: {table.source} has no column beside {client}, {time} and {label} to learn "
+            "from; name columns of numbers"
+        )
     table.need(features, "features")
     twice = [name for name in features if list(features).count(name) > 1]
     if twice:

@@ -64,7 +64,9 @@ class RunProgress:
         for place, outcome in finished:
             self._finished += 1
             measure = Measure.named(outcome.measure)
-            score = f"{measure.name} {measure.show(Interval(outcome.score, None))}{measure.unit}"
+            # Late tests have less noise than the last one, and decide which rate is taken.
+            late = measure.show(Interval(outcome.late_score, None))
+            score = f"late tests' {measure.name} {late}{measure.unit}"
             self._console.print(
                 f"{self._what} {self._finished}/{len(self._runs)}: {self._runs[place]}: "
                 f"{'diverged' if outcome.diverged else score}; {self._left(sum(rounds))}",

@@ -42,6 +42,8 @@ def find_task(text: str, data_dir: Path | None = None, **table: Any) -> Task:
     given = {name: value for name, value in table.items() if value is not None}
     if text.lower().endswith(_TABLES):
         return _table(text, given)
+    if given and Path(text).is_file():
+        raise InputError(f"{text}: tables are {', '.join(_TABLES)}; write it as one of these first")
     for name, value in given.items():
         raise InputError(f"{name}: {value!r} is for tables, not for task {text!r}; leave it out")
     if text in TASKS:

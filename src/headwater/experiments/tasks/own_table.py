@@ -46,6 +46,8 @@ HIDDEN = 64
 """Units of the hidden layer if no model is given."""
 MOST_CLASSES = 1000
 """Of labels that are whole numbers; with more of them, the column is hardly one of classes."""
+MANY_CLASSES = 30
+"""So many classes of whole numbers may well be numbers to forecast."""
 _LATE = 0.99
 """Of the run's time; a stream half of whose rows come after that has a wrong time at its start."""
 _log = logging.getLogger(__name__)
@@ -62,6 +64,7 @@ class OwnTable:
         label: The column of labels: fractions are learned by squared error, all else by
             cross-entropy.
         features: The columns of features; None stands for all others.
+        regression: Labels are numbers to forecast, also if they are whole.
         net: Makes the model. It is called with ``features`` and ``outputs``, how many of each there
             are, if it takes these; None stands for one hidden layer.
         capacity: How many of its newest rows a client keeps.
@@ -74,6 +77,7 @@ class OwnTable:
     time: str
     label: str
     features: Sequence[str] | None = None
+    regression: bool = False
     net: Callable[..., nn.Module] | None = None
     capacity: int = 50
     historical_before: Any = None
@@ -99,12 +103,34 @@ class OwnTable:
         """The rows; read once, and shared by processes that are forked afterwards."""
         table = columns(self.frame, (self.client, self.time, self.label))
         stream = read_stream(table, self.client, self.time, self.label, self.features)
+        if self.regression and not stream.y.is_floating_point():
+            stream = self._as_numbers(table, stream)
         _check_scales(table, stream.features)
         tell_of_strangers(stream, stream.known_before(self._end(stream)))
         if stream.y.is_floating_point():
             _check_scales(table, (self.label,))
             return stream
         return _numbered_from_0(stream, table, self.label)
+
+    def _as_numbers(self, table: Columns, stream: Stream) -> Stream:
+        if stream.classes:
+            raise InputError(
+                f"regression: labels of {table.source}, column {self.label!r}, are words, such as "
+                f"{stream.classes[0]!r}; leave it out, or name a column of numbers"
+            )
+        return replace(stream, y=stream.y.float())
+
+    def in_words(self, rounds: int) -> str:
+        """What is learned from what, in one line: for a user to see that it is what was meant."""
+        stream = self.stream
+        kind = "numbers" if stream.y.is_floating_point() else f"{self.outputs} classes"
+        if not stream.y.is_floating_point() and self.outputs > MANY_CLASSES:
+            kind += " (--regression if they are numbers to forecast)"
+        return (
+            f"{self.name}: {len(stream.times):,} rows of {len(stream.clients):,} clients "
+            f"({self.client}), {rounds:,} rounds; features: {', '.join(stream.features)}; "
+            f"label {self.label}: {kind}"
+        )
 
     def split(self, historical: float, rounds: int, seed: int) -> Split:
         """The clients, some historical; the last rows are for testing, those before to tune by."""
@@ -212,7 +238,7 @@ def _numbered_from_0(stream: Stream, table: Columns, label: str) -> Stream:
         raise InputError(
             f"{table.source}, column {label!r}: labels that are whole numbers are classes, at most "
             f"{MOST_CLASSES:,} of them; there are {len(found):,}, such as {int(found[-1])}. To "
-            "forecast a number, write it with a decimal point"
+            "forecast numbers, say regression"
         )
     if len(found) == int(found[-1]) + 1 and int(found[0]) == 0:
         return stream

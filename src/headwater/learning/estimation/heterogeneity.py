@@ -90,9 +90,11 @@ def measure_heterogeneity(
     if len(federation) == 1:
         return Heterogeneity(math.nan, 0.0, Uncertain(0.0, 0.0), 1)
     problem = still_problem(model, federation, loss)
-    chosen = _chosen(federation.holdings(rounds, seed), seed, most_clients, most_samples)
+    holdings = federation.holdings(rounds, seed)
+    if why := too_few(holdings):
+        raise InputError(f"{why}; give it, as in Remembered(heterogeneity=0.1)")
+    chosen = _chosen(holdings, seed, most_clients, most_samples)
     counts = np.array([len(samples) for samples in chosen])
-    _check(counts)
     return combine(counts, *_squares(problem, problem.initial(), chosen))
 
 
@@ -176,9 +178,14 @@ def _chosen(holdings: Holdings, seed: int, clients: int, samples: int) -> list[C
     return [held[client == m][:samples] for m in np.sort(there[order[:clients]])]
 
 
-def _check(counts: Counts) -> None:
-    if len(counts) < 2:
-        raise InputError(
-            f"{len(counts)} clients hold more than one sample in round 1: too few to measure how "
-            "much clients differ; give it, as in Remembered(heterogeneity=0.1)"
-        )
+def too_few(holdings: Holdings) -> str:
+    """Why the clients of a run are too few to be measured, or nothing if they are not."""
+    held = np.bincount(holdings.client[holdings.held(1)], minlength=holdings.clients)
+    many = int((held >= 2).sum())
+    if many >= 2 or holdings.clients == 1:
+        return ""
+    who = "client holds" if many == 1 else "clients hold"
+    return (
+        f"{many or 'no'} {who} more than one sample in round 1: too few to measure how much "
+        "clients differ"
+    )
