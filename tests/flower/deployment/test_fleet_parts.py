@@ -67,6 +67,40 @@ def test_a_csv_of_ones_own(tmp_path):
         from_csv(tmp_path / "nothing.csv", "room", "busy", most=5)
 
 
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["../../evil"], "can be called '../../evil'; letters, digits"),
+        (["/evil"], "can be called '/evil'"),
+        ([".."], "can be called '..'"),
+        (["+"], "can be called '+'"),
+        (["#"], "can be called '#'"),
+        (["a:b"], "can be called 'a:b'"),
+        (["-a"], "can be called '-a'"),
+        (["a "], "can be called 'a '"),
+        ([""], "can be called ''"),
+        (["feeder"], "'feeder' is taken by the fleet itself"),
+        (["a-test", "a"], "'a-test' is taken"),
+        (["a.toml", "a"], "'a.toml' is taken"),
+        (["a.pub", "a"], "'a.pub' is taken"),
+    ],
+)
+def test_a_name_that_would_be_more_than_a_name_is_refused(tmp_path, names, said):
+    path = tmp_path / "rooms.csv"
+    rows = "".join(f"{name},{k},{k}\n" for name in names for k in range(2))
+    path.write_text("room,light,busy\n" + rows)
+    with pytest.raises(InputError) as found:
+        from_csv(path, "room", "busy", most=5)
+    assert said in str(found.value)
+    assert str(found.value).startswith(f"{path}, column 'room': ")
+
+
+def test_ordinary_names_may_be_clients(tmp_path):
+    path = tmp_path / "rooms.csv"
+    path.write_text("room,light,busy\nHörsaal 3,1,0\ngate-7@x.org,2,1\nload-test,3,1\n")
+    assert from_csv(path, "room", "busy", most=5).clients[2] == "load-test"
+
+
 def test_the_nodes_files_are_ones_that_a_node_takes(fleet):
     old, stream = (read(fleet.node_file(name)) for name in fleet.clients[:2])
     assert (old.memory.rule, old.source.arrivals.kind) == ("keep", "once")
