@@ -20,7 +20,7 @@ from headwater.errors import InputError
 from headwater.flower.checkpoint import Checkpoint
 from headwater.flower.deployment import broker, processes
 from headwater.flower.deployment.certificates import make_node_key, make_server_files
-from headwater.flower.deployment.layout import Fleet, Learning, prepare
+from headwater.flower.deployment.layout import Fleet, Learning, make_private, prepare
 from headwater.flower.deployment.page import serve_page
 from headwater.flower.deployment.streams import AHEAD, BAD_AIR, air_quality, from_csv
 from headwater.flower.deployment.superlink import answers, free_port
@@ -109,6 +109,35 @@ def test_the_nodes_files_are_ones_that_a_node_takes(fleet):
     assert Fleet.load(fleet.folder) == fleet
     for secret in ("fleet.json", f"nodes/{fleet.clients[1]}.toml", "tls/server.key"):
         assert (fleet.folder / secret).stat().st_mode & 0o077 == 0
+
+
+def mode(path):
+    return path.stat().st_mode & 0o777
+
+
+def test_a_fleets_folder_is_its_owners_alone(tmp_path):
+    streams = air_quality(1)
+    new, empty, partly = (tmp_path / name for name in ("a", "b", "c"))
+    empty.mkdir(mode=0o755)
+    partly.mkdir(mode=0o700)  # as one that was killed while it was written leaves it
+    (partly / "data").mkdir()
+    for folder in (new, empty, partly):
+        prepare(Fleet(folder, streams.clients), streams)
+        assert mode(folder) == 0o700
+    new.chmod(0o755)  # as fleets once were
+    make_private(new)
+    assert mode(new) == 0o700
+
+
+def test_a_folder_with_other_things_in_it_is_neither_closed_nor_used(tmp_path):
+    folder, streams = tmp_path / "shared", air_quality(1)
+    folder.mkdir()
+    folder.chmod(0o755)
+    (folder / "letter.txt").write_text("of somebody")
+    with pytest.raises(InputError, match=r"--folder .*shared: .* chmod 700"):
+        prepare(Fleet(folder, streams.clients), streams)
+    assert mode(folder) == 0o755
+    assert [entry.name for entry in folder.iterdir()] == ["letter.txt"]
 
 
 def test_a_certificate_is_good_for_this_machine_and_for_no_other(tmp_path):
