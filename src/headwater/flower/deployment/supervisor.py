@@ -52,6 +52,8 @@ class Supervisor:
         self._ports = {name: free_port() for name in fleet.clients}
         self._run = ""
         self._missing = 0.0  # since when no server is seen at work
+        self._written = b""  # what parts.json has
+        self._writable = True  # whether it could be written the last time
 
     def start(self) -> None:
         """Everything in an order in which each finds what it needs."""
@@ -98,7 +100,7 @@ class Supervisor:
             kept.restarts += 1
             try:
                 kept.part = kept.start()
-            except InputError as error:
+            except (InputError, OSError) as error:  # also a full disk, which may have room again
                 log.error("%s does not start: %s", name, error)
 
     def _start_node(self, name: str) -> Part:
@@ -156,7 +158,7 @@ class Supervisor:
             if status.startswith("finished") or status == "unknown":
                 log.warning("run %s is %s: submitting it again", self._run, status)
                 self._submit()
-        except InputError as error:
+        except (InputError, OSError) as error:
             log.error("%s", error)
         self._missing = time.monotonic()
 
@@ -175,11 +177,21 @@ class Supervisor:
         return False
 
     def _write_parts(self) -> None:
+        """For who looks at the fleet. It goes on without: a disk that is full is said once."""
         rows = [
             {"name": name, "pid": kept.part.pid, "restarts": kept.restarts}
             for name, kept in self._kept.items()
         ]
-        replace(self.fleet.folder / "parts.json", json.dumps(rows).encode())
+        content = json.dumps(rows).encode()
+        if content == self._written:
+            return
+        try:
+            replace(self.fleet.folder / "parts.json", content)
+            self._written, self._writable = content, True
+        except OSError as error:
+            if self._writable:
+                log.error("what can be seen of the parts is old: %s", error)
+            self._writable = False
 
 
 def main(folder: Path) -> None:
