@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -84,6 +85,24 @@ def test_a_part_that_cannot_be_started_for_lack_of_space_is_tried_again(keeper, 
     until(lambda: (keeper.watch(), keeper._kept["one"].part.alive)[1])
     assert not full
     assert keeper._kept["one"].restarts == 2
+
+
+def test_parts_that_ended_are_not_left_as_zombies(keeper):
+    keeper._keep("one", starter(keeper, "one", "pass"))
+    pid = keeper._kept["one"].part.pid
+    until(lambda: (keeper.watch(), not Path(f"/proc/{pid}").exists())[1])
+
+
+@pytest.mark.parametrize(("code", "again"), [("pass", 0), ("raise SystemExit(3)", 1)])
+def test_a_feeder_is_started_again_unless_all_is_fed(keeper, monkeypatch, code, again):
+    monkeypatch.setattr(supervisor, "_BACK_OFF", (0.0, 0.0))
+    keeper._keep("one", starter(keeper, "one"))
+    keeper._keep("feeder", starter(keeper, "feeder", code))
+    feeder = keeper._kept["feeder"]
+    until(lambda: not feeder.part.alive)
+    keeper.watch()
+    assert feeder.restarts == again
+    assert [row["name"] for row in parts(keeper)] == ["one", "feeder"][: 1 + again]
 
 
 def kill(keeper, name):

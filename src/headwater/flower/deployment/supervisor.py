@@ -28,6 +28,7 @@ from headwater.flower.deployment.superlink import SuperLink, free_port, until
 
 log = logging.getLogger("headwater.fleet")
 _SERVER = b"flwr-serverapp"  # Flower's process of a run, as its command line names it
+_FEEDER = "feeder"  # the one part that may end: when all streams are published
 _LOOK = 1.0  # seconds between two looks at the parts
 _BACK_OFF = (1.0, 60.0)  # seconds before a part that died is started again: first, and at most
 
@@ -72,14 +73,17 @@ class Supervisor:
         for name in fleet.clients:
             self._wait_for_socket(name)
         if fleet.broker:
-            self._keep("feeder", self._start_feeder)
+            self._keep(_FEEDER, self._start_feeder)
         self._submit()
         log.info("the fleet is up: %s", fleet.page)
 
     def watch(self) -> None:
         """Look at everything once."""
-        for name, kept in self._kept.items():
-            if not kept.part.alive:
+        for name, kept in list(self._kept.items()):
+            if name == _FEEDER and kept.part.done:
+                log.info("the streams have ended: all is fed")
+                del self._kept[name]
+            elif not kept.part.alive:
                 self._revive(name, kept)
         self._watch_run()
         self._write_parts()
@@ -115,7 +119,7 @@ class Supervisor:
     def _start_feeder(self) -> Part:
         module = "headwater.flower.deployment.feeder"
         command = [sys.executable, "-m", module, str(self.fleet.folder)]
-        return launch(self.fleet.folder, "feeder", command, environment(self.fleet.folder))
+        return launch(self.fleet.folder, _FEEDER, command, environment(self.fleet.folder))
 
     def _wait_for_socket(self, name: str) -> None:
         until(self.fleet.socket(name).exists, self._kept[f"node-{name}"].part, 120.0)
