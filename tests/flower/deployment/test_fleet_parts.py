@@ -83,6 +83,7 @@ def test_a_csv_of_ones_own(tmp_path):
         (["a-test", "a"], "'a-test' is taken"),
         (["a.toml", "a"], "'a.toml' is taken"),
         (["a.pub", "a"], "'a.pub' is taken"),
+        (["a.registered", "a"], "'a.registered' is taken"),
     ],
 )
 def test_a_name_that_would_be_more_than_a_name_is_refused(tmp_path, names, said):

@@ -17,6 +17,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from headwater.files import replace
+
 _DAYS = 30  # a fleet of this kind is for days, not for years
 
 
@@ -56,7 +58,7 @@ def make_node_key(path: Path) -> Path:
         serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
     )
     _write_private(path, private)
-    path.with_name(path.name + ".pub").write_bytes(public + b"\n")
+    replace(path.with_name(path.name + ".pub"), public + b"\n")  # the last: then the pair is whole
     return path
 
 
