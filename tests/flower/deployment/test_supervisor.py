@@ -105,6 +105,22 @@ def test_a_feeder_is_started_again_unless_all_is_fed(keeper, monkeypatch, code, 
     assert [row["name"] for row in parts(keeper)] == ["one", "feeder"][: 1 + again]
 
 
+def test_a_part_that_lived_for_minutes_is_started_again_soon(keeper, monkeypatch):
+    """Its restarts are still told; only the waiting begins anew."""
+    keeper._keep("one", starter(keeper, "one"))
+    kept, waits = keeper._kept["one"], []
+    for lived in (0, 0, 0, 1000, 0):
+        kept.since -= lived
+        kill(keeper, "one")
+        keeper.watch()
+        waits.append(round(kept.due - time.monotonic()))
+        kept.due = time.monotonic()  # that time has passed
+        keeper.watch()
+        assert kept.part.alive
+    assert waits == [1, 2, 4, 1, 2]
+    assert parts(keeper)[0]["restarts"] == 5
+
+
 def kill(keeper, name):
     part = keeper._kept[name].part
     processes.kill(part.pid)

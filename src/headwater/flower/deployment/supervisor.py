@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -31,6 +31,7 @@ _SERVER = b"flwr-serverapp"  # Flower's process of a run, as its command line na
 _FEEDER = "feeder"  # the one part that may end: when all streams are published
 _LOOK = 1.0  # seconds between two looks at the parts
 _BACK_OFF = (1.0, 60.0)  # seconds before a part that died is started again: first, and at most
+_STEADY = 300.0  # seconds after which a part that died is one that had been well
 
 
 @dataclass
@@ -40,6 +41,8 @@ class Kept:
     start: Callable[[], Part]
     part: Part
     restarts: int = 0
+    failures: int = 0  # restarts since it last lived for long
+    since: float = field(default_factory=time.monotonic)  # when it was last started
     due: float = 0.0  # when it may be started again
 
 
@@ -93,19 +96,23 @@ class Supervisor:
         self._write_parts()
 
     def _revive(self, name: str, kept: Kept) -> None:
-        """Start a part again, the longer after the more often it died."""
+        """Start a part again, the longer after the more often it died of late."""
         now = time.monotonic()
         if not kept.due:
             first, most = _BACK_OFF
-            kept.due = now + min(most, first * 2 ** min(kept.restarts, 10))
+            if now - kept.since >= _STEADY:
+                kept.failures = 0
+            kept.due = now + min(most, first * 2 ** min(kept.failures, 10))
             log.warning("%s ended; its log is %s", name, kept.part.log)
         if now >= kept.due:
             kept.due = 0.0
             kept.restarts += 1
+            kept.failures += 1
             try:
                 kept.part = kept.start()
             except (InputError, OSError) as error:  # also a full disk, which may have room again
                 log.error("%s does not start: %s", name, error)
+            kept.since = time.monotonic()
 
     def _start_node(self, name: str) -> Part:
         command = [sys.executable, "-m", "headwater", "node", str(self.fleet.node_file(name))]
