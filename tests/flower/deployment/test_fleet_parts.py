@@ -9,6 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -18,8 +19,8 @@ from cryptography.x509 import load_pem_x509_certificate
 from headwater.devices.settings.node_file import read
 from headwater.errors import InputError
 from headwater.flower.checkpoint import Checkpoint
-from headwater.flower.deployment import broker, processes
-from headwater.flower.deployment.certificates import make_node_key, make_server_files
+from headwater.flower.deployment import broker, certificates, processes
+from headwater.flower.deployment.certificates import make_node_key, make_server_files, renew
 from headwater.flower.deployment.layout import Fleet, Learning, make_private, prepare
 from headwater.flower.deployment.page import serve_page
 from headwater.flower.deployment.streams import AHEAD, BAD_AIR, air_quality, from_csv
@@ -149,6 +150,21 @@ def test_a_certificate_is_good_for_this_machine_and_for_no_other(tmp_path):
     context = ssl.create_default_context(cafile=str(files.authority))
     context.load_cert_chain(files.certificate, files.key)
     assert not list(tmp_path.glob("ca.key"))
+
+
+@pytest.mark.parametrize(("days", "anew"), [(6, True), (8, False)])
+def test_certificates_that_end_soon_are_made_anew(tmp_path, monkeypatch, days, anew):
+    monkeypatch.setattr(certificates, "_DAYS", days)
+    files = make_server_files(tmp_path)
+    monkeypatch.undo()
+    before = files.certificate.read_bytes()
+    renew(files)
+    assert (files.certificate.read_bytes() != before) == anew
+    context = ssl.create_default_context(cafile=str(files.authority))
+    context.load_cert_chain(files.certificate, files.key)  # they belong together
+    renewed = load_pem_x509_certificate(files.certificate.read_bytes())
+    renewed.verify_directly_issued_by(load_pem_x509_certificate(files.authority.read_bytes()))
+    assert anew == (renewed.not_valid_after_utc > datetime.now(UTC) + timedelta(days=365))
 
 
 def test_a_nodes_key_is_one_that_flower_reads(tmp_path):

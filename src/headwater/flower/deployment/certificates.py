@@ -19,7 +19,8 @@ from cryptography.x509.oid import NameOID
 
 from headwater.files import replace
 
-_DAYS = 30  # a fleet of this kind is for days, not for years
+_DAYS = 825  # a fleet may stay up for long, and its certificates are read when its parts start
+_SOON = timedelta(days=7)
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,18 @@ def make_server_files(folder: Path) -> ServerFiles:
     authority = _certificate("Headwater fleet", authority_key, None, authority_key)
     key = ec.generate_private_key(ec.SECP384R1())
     server = _certificate("localhost", key, authority, authority_key)
-    files.authority.write_bytes(authority.public_bytes(serialization.Encoding.PEM))
-    files.certificate.write_bytes(server.public_bytes(serialization.Encoding.PEM))
     _write_private(files.key, _pem(key))
+    files.authority.write_bytes(authority.public_bytes(serialization.Encoding.PEM))
+    # The last: as long as it is an old one, all three are made again.
+    replace(files.certificate, server.public_bytes(serialization.Encoding.PEM))
     return files
+
+
+def renew(files: ServerFiles) -> None:
+    """Make them anew if they end within a week; only while the fleet is down."""
+    ends = x509.load_pem_x509_certificate(files.certificate.read_bytes()).not_valid_after_utc
+    if ends < datetime.now(UTC) + _SOON:
+        make_server_files(files.certificate.parent)
 
 
 def make_node_key(path: Path) -> Path:
