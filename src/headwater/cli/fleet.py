@@ -83,7 +83,8 @@ def up(
 
       headwater fleet up --csv rooms.csv --client-column room --label-column occupied
     """
-    from headwater.flower.deployment.layout import Fleet, Learning, prepare
+    from headwater.flower.deployment.certificates import renew
+    from headwater.flower.deployment.layout import Fleet, Learning, make_private, prepare
     from headwater.flower.deployment.processes import members
     from headwater.flower.deployment.streams import air_quality, from_csv
     from headwater.flower.version import check
@@ -97,6 +98,9 @@ def up(
         console.print("[bold red]--insecure:[/] no encryption, and anybody may be a node.")
     if (folder / "fleet.json").exists():
         fleet = Fleet.load(folder)
+        make_private(folder)
+        if fleet.server_files is not None:
+            renew(fleet.server_files)
         console.print(f"{folder}: going on with the fleet that is there, with its own settings.")
     else:
         streams = (

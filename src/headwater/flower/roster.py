@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -158,6 +158,15 @@ class Roster:
         return cls(Standing(**row | {"key": row["key"] and tuple(row["key"])}) for row in rows)
 
 
+def is_name(value: object) -> TypeGuard[str]:
+    """May a client be called so?
+
+    >>> is_name("gateway-7"), is_name("streams/+"), is_name(None)
+    (True, False, False)
+    """
+    return isinstance(value, str) and _NAME.fullmatch(value) is not None
+
+
 def natural(name: str) -> list[tuple[bool, int, str]]:
     """Names with numbers in them in the order that people expect.
 
@@ -177,7 +186,7 @@ def _again(standing: Standing) -> dict[str, Any]:
 def _parse(node: int, description: Mapping[str, Any], round: int) -> Standing:
     """A description, believed only where it makes sense."""
     name = description.get("client-id")
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not is_name(name):
         raise InputError(f"node {node}: client-id {name!r}; letters, digits and . : @ _ - please")
     declared = check_declared(name, description.get("declared"))
     capacity = description.get("capacity")

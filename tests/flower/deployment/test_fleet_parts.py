@@ -9,6 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -18,9 +19,9 @@ from cryptography.x509 import load_pem_x509_certificate
 from headwater.devices.settings.node_file import read
 from headwater.errors import InputError
 from headwater.flower.checkpoint import Checkpoint
-from headwater.flower.deployment import broker, processes
-from headwater.flower.deployment.certificates import make_node_key, make_server_files
-from headwater.flower.deployment.layout import Fleet, Learning, prepare
+from headwater.flower.deployment import broker, certificates, processes
+from headwater.flower.deployment.certificates import make_node_key, make_server_files, renew
+from headwater.flower.deployment.layout import Fleet, Learning, make_private, prepare
 from headwater.flower.deployment.page import serve_page
 from headwater.flower.deployment.streams import AHEAD, BAD_AIR, air_quality, from_csv
 from headwater.flower.deployment.superlink import answers, free_port
@@ -67,6 +68,41 @@ def test_a_csv_of_ones_own(tmp_path):
         from_csv(tmp_path / "nothing.csv", "room", "busy", most=5)
 
 
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["../../evil"], "can be called '../../evil'; letters, digits"),
+        (["/evil"], "can be called '/evil'"),
+        ([".."], "can be called '..'"),
+        (["+"], "can be called '+'"),
+        (["#"], "can be called '#'"),
+        (["a:b"], "can be called 'a:b'"),
+        (["-a"], "can be called '-a'"),
+        (["a "], "can be called 'a '"),
+        ([""], "can be called ''"),
+        (["feeder"], "'feeder' is taken by the fleet itself"),
+        (["a-test", "a"], "'a-test' is taken"),
+        (["a.toml", "a"], "'a.toml' is taken"),
+        (["a.pub", "a"], "'a.pub' is taken"),
+        (["a.registered", "a"], "'a.registered' is taken"),
+    ],
+)
+def test_a_name_that_would_be_more_than_a_name_is_refused(tmp_path, names, said):
+    path = tmp_path / "rooms.csv"
+    rows = "".join(f"{name},{k},{k}\n" for name in names for k in range(2))
+    path.write_text("room,light,busy\n" + rows)
+    with pytest.raises(InputError) as found:
+        from_csv(path, "room", "busy", most=5)
+    assert said in str(found.value)
+    assert str(found.value).startswith(f"{path}, column 'room': ")
+
+
+def test_ordinary_names_may_be_clients(tmp_path):
+    path = tmp_path / "rooms.csv"
+    path.write_text("room,light,busy\nHörsaal 3,1,0\ngate-7@x.org,2,1\nload-test,3,1\n")
+    assert from_csv(path, "room", "busy", most=5).clients[2] == "load-test"
+
+
 def test_the_nodes_files_are_ones_that_a_node_takes(fleet):
     old, stream = (read(fleet.node_file(name)) for name in fleet.clients[:2])
     assert (old.memory.rule, old.source.arrivals.kind) == ("keep", "once")
@@ -77,6 +113,35 @@ def test_the_nodes_files_are_ones_that_a_node_takes(fleet):
         assert (fleet.folder / secret).stat().st_mode & 0o077 == 0
 
 
+def mode(path):
+    return path.stat().st_mode & 0o777
+
+
+def test_a_fleets_folder_is_its_owners_alone(tmp_path):
+    streams = air_quality(1)
+    new, empty, partly = (tmp_path / name for name in ("a", "b", "c"))
+    empty.mkdir(mode=0o755)
+    partly.mkdir(mode=0o700)  # as one that was killed while it was written leaves it
+    (partly / "data").mkdir()
+    for folder in (new, empty, partly):
+        prepare(Fleet(folder, streams.clients), streams)
+        assert mode(folder) == 0o700
+    new.chmod(0o755)  # as fleets once were
+    make_private(new)
+    assert mode(new) == 0o700
+
+
+def test_a_folder_with_other_things_in_it_is_neither_closed_nor_used(tmp_path):
+    folder, streams = tmp_path / "shared", air_quality(1)
+    folder.mkdir()
+    folder.chmod(0o755)
+    (folder / "letter.txt").write_text("of somebody")
+    with pytest.raises(InputError, match=r"--folder .*shared: .* chmod 700"):
+        prepare(Fleet(folder, streams.clients), streams)
+    assert mode(folder) == 0o755
+    assert [entry.name for entry in folder.iterdir()] == ["letter.txt"]
+
+
 def test_a_certificate_is_good_for_this_machine_and_for_no_other(tmp_path):
     files = make_server_files(tmp_path)
     authority = load_pem_x509_certificate(files.authority.read_bytes())
@@ -85,6 +150,21 @@ def test_a_certificate_is_good_for_this_machine_and_for_no_other(tmp_path):
     context = ssl.create_default_context(cafile=str(files.authority))
     context.load_cert_chain(files.certificate, files.key)
     assert not list(tmp_path.glob("ca.key"))
+
+
+@pytest.mark.parametrize(("days", "anew"), [(6, True), (8, False)])
+def test_certificates_that_end_soon_are_made_anew(tmp_path, monkeypatch, days, anew):
+    monkeypatch.setattr(certificates, "_DAYS", days)
+    files = make_server_files(tmp_path)
+    monkeypatch.undo()
+    before = files.certificate.read_bytes()
+    renew(files)
+    assert (files.certificate.read_bytes() != before) == anew
+    context = ssl.create_default_context(cafile=str(files.authority))
+    context.load_cert_chain(files.certificate, files.key)  # they belong together
+    renewed = load_pem_x509_certificate(files.certificate.read_bytes())
+    renewed.verify_directly_issued_by(load_pem_x509_certificate(files.authority.read_bytes()))
+    assert anew == (renewed.not_valid_after_utc > datetime.now(UTC) + timedelta(days=365))
 
 
 def test_a_nodes_key_is_one_that_flower_reads(tmp_path):

@@ -12,10 +12,10 @@ from pathlib import Path
 from headwater.errors import InputError
 from headwater.files import replace
 from headwater.flower.deployment.layout import Fleet
+from headwater.flower.deployment.names import FEEDER
 from headwater.flower.deployment.processes import Part, environment, launch
 from headwater.flower.deployment.superlink import answers, until, wait_until_free
 
-FEEDER = "feeder"  # the user that may publish to all topics
 _ITERATIONS = 101
 
 

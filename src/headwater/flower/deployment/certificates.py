@@ -17,7 +17,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-_DAYS = 30  # a fleet of this kind is for days, not for years
+from headwater.files import replace
+
+_DAYS = 825  # a fleet may stay up for long, and its certificates are read when its parts start
+_SOON = timedelta(days=7)
 
 
 @dataclass(frozen=True)
@@ -40,10 +43,18 @@ def make_server_files(folder: Path) -> ServerFiles:
     authority = _certificate("Headwater fleet", authority_key, None, authority_key)
     key = ec.generate_private_key(ec.SECP384R1())
     server = _certificate("localhost", key, authority, authority_key)
-    files.authority.write_bytes(authority.public_bytes(serialization.Encoding.PEM))
-    files.certificate.write_bytes(server.public_bytes(serialization.Encoding.PEM))
     _write_private(files.key, _pem(key))
+    files.authority.write_bytes(authority.public_bytes(serialization.Encoding.PEM))
+    # The last: as long as it is an old one, all three are made again.
+    replace(files.certificate, server.public_bytes(serialization.Encoding.PEM))
     return files
+
+
+def renew(files: ServerFiles) -> None:
+    """Make them anew if they end within a week; only while the fleet is down."""
+    ends = x509.load_pem_x509_certificate(files.certificate.read_bytes()).not_valid_after_utc
+    if ends < datetime.now(UTC) + _SOON:
+        make_server_files(files.certificate.parent)
 
 
 def make_node_key(path: Path) -> Path:
@@ -56,7 +67,7 @@ def make_node_key(path: Path) -> Path:
         serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
     )
     _write_private(path, private)
-    path.with_name(path.name + ".pub").write_bytes(public + b"\n")
+    replace(path.with_name(path.name + ".pub"), public + b"\n")  # the last: then the pair is whole
     return path
 
 

@@ -20,8 +20,8 @@ import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
 from headwater.files import replace
-from headwater.flower.deployment.broker import FEEDER
 from headwater.flower.deployment.layout import ROW, Fleet
+from headwater.flower.deployment.names import FEEDER
 
 
 def feed(fleet: Fleet) -> None:

@@ -166,6 +166,7 @@ class Fleet:
 def prepare(fleet: Fleet, recorded: Recorded) -> None:
     """Write the folder: streams, nodes, certificates, app."""
     folder = fleet.folder
+    make_private(folder)
     for client, name in enumerate(recorded.clients):
         split = int(len(recorded.rows[client]) * (1 - _TESTED))
         learned = min(split, _ARCHIVE) if name in fleet.historical else split
@@ -177,6 +178,23 @@ def prepare(fleet: Fleet, recorded: Recorded) -> None:
         make_server_files(folder / "tls")
     _write_app(folder / "app")
     fleet.save()
+
+
+def make_private(folder: Path) -> None:
+    """Other users of the machine see nothing of a fleet, whatever the modes of the files in it.
+
+    A folder with other things in it, which others may need, is refused rather than closed.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    about = folder.stat()
+    if not about.st_mode & 0o077 or about.st_uid != os.geteuid():
+        return  # another's folder, as one that is mounted, is for that one to close
+    if any(folder.iterdir()) and not (folder / "fleet.json").exists():
+        raise InputError(
+            f"--folder {folder}: there are other files in it, and other users may look into it; "
+            f"name a new folder, or chmod 700 {folder}"
+        )
+    folder.chmod(0o700)
 
 
 def _node_toml(fleet: Fleet, recorded: Recorded, name: str) -> str:

@@ -31,16 +31,25 @@ class Part:
         name: what it is, as in "superlink" or "node-3".
         pid: its process id.
         log: where its output goes.
+        process: the same, for who started it.
     """
 
     name: str
     pid: int
     log: Path
+    process: subprocess.Popen[bytes] | None = None
 
     @property
     def alive(self) -> bool:
         """Is it still there? A zombie is not."""
+        if self.process is not None:
+            return self.process.poll() is None  # and if it ended, no zombie is left
         return _state(self.pid) not in ("", "Z")
+
+    @property
+    def done(self) -> bool:
+        """Did it end as it should? Only who started it can know."""
+        return self.process is not None and self.process.poll() == 0
 
 
 def launch(
@@ -54,6 +63,7 @@ def launch(
     while left := members(folder, name):
         _signal(left, signal.SIGKILL)
         time.sleep(0.02)
+    _reap()
     log = folder / "logs" / f"{name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "ab") as output:
@@ -67,7 +77,7 @@ def launch(
             cwd=folder,
         )
     _CHILDREN[process.pid] = process
-    return Part(name, process.pid, log)
+    return Part(name, process.pid, log, process)
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -122,9 +132,8 @@ _CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
 def _reap() -> None:
     """Children of this process that have ended stay zombies until somebody asks for them."""
     for pid, process in list(_CHILDREN.items()):
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            if process.poll() is not None:
-                del _CHILDREN[pid]
+        if process.poll() is not None:
+            _CHILDREN.pop(pid, None)
 
 
 def _signal(pids: Sequence[int], number: signal.Signals) -> None:

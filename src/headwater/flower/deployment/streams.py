@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from headwater.errors import InputError
+from headwater.flower.deployment.names import check_names
 from headwater.randomness import Floats
 
 AHEAD = 6  # hours
@@ -99,6 +100,7 @@ def from_csv(path: Path, client: str, label: str, most: int) -> Recorded:
             "at least 1 and 2 are needed"
         )
     names = list(dict.fromkeys(row[client] for row in table))[:most]
+    check_names(f"{path}, column {client!r}", names)
     number = {name: k for k, name in enumerate(classes)}
     rows = tuple(
         np.array(

@@ -21,6 +21,7 @@ from headwater.flower.deployment.certificates import ServerFiles, make_node_key
 from headwater.flower.deployment.processes import Part, environment, launch
 
 _LONGEST = 300.0  # seconds of a command; where all cores are busy its start alone takes a minute
+_KNOWN = "Public key already in use"  # Flower's words for a key that it has
 NAME = "headwater"  # of the connection in Flower's own configuration
 
 
@@ -75,11 +76,18 @@ class SuperLink:
         replace(self.folder / "flwr" / "config.toml", "\n".join(lines).encode() + b"\n")
 
     def register(self, client: str) -> Path:
-        """Make a node's key and let the SuperLink know its public half."""
+        """Make a node's key and let the SuperLink know its public half, once."""
         key = self.folder / "keys" / client
-        if not key.exists():
-            make_node_key(key)
-            self.command("supernode", "register", f"{key}.pub", NAME)
+        public, registered = (key.with_name(f"{client}{end}") for end in (".pub", ".registered"))
+        if not registered.exists():
+            if not public.exists():
+                make_node_key(key)
+            try:
+                self.command("supernode", "register", str(public), NAME)
+            except InputError as error:
+                if _KNOWN not in str(error):  # it was told, and we were killed before we noted it
+                    raise
+            replace(registered, b"")
         return key
 
     def start_node(self, client: str, port: int, config: Mapping[str, str]) -> Part:

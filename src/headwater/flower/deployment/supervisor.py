@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -28,8 +28,10 @@ from headwater.flower.deployment.superlink import SuperLink, free_port, until
 
 log = logging.getLogger("headwater.fleet")
 _SERVER = b"flwr-serverapp"  # Flower's process of a run, as its command line names it
+_FEEDER = "feeder"  # the one part that may end: when all streams are published
 _LOOK = 1.0  # seconds between two looks at the parts
 _BACK_OFF = (1.0, 60.0)  # seconds before a part that died is started again: first, and at most
+_STEADY = 300.0  # seconds after which a part that died is one that had been well
 
 
 @dataclass
@@ -39,6 +41,8 @@ class Kept:
     start: Callable[[], Part]
     part: Part
     restarts: int = 0
+    failures: int = 0  # restarts since it last lived for long
+    since: float = field(default_factory=time.monotonic)  # when it was last started
     due: float = 0.0  # when it may be started again
 
 
@@ -52,6 +56,8 @@ class Supervisor:
         self._ports = {name: free_port() for name in fleet.clients}
         self._run = ""
         self._missing = 0.0  # since when no server is seen at work
+        self._written = b""  # what parts.json has
+        self._writable = True  # whether it could be written the last time
 
     def start(self) -> None:
         """Everything in an order in which each finds what it needs."""
@@ -70,14 +76,17 @@ class Supervisor:
         for name in fleet.clients:
             self._wait_for_socket(name)
         if fleet.broker:
-            self._keep("feeder", self._start_feeder)
+            self._keep(_FEEDER, self._start_feeder)
         self._submit()
         log.info("the fleet is up: %s", fleet.page)
 
     def watch(self) -> None:
         """Look at everything once."""
-        for name, kept in self._kept.items():
-            if not kept.part.alive:
+        for name, kept in list(self._kept.items()):
+            if name == _FEEDER and kept.part.done:
+                log.info("the streams have ended: all is fed")
+                del self._kept[name]
+            elif not kept.part.alive:
                 self._revive(name, kept)
         self._watch_run()
         self._write_parts()
@@ -87,19 +96,23 @@ class Supervisor:
         self._write_parts()
 
     def _revive(self, name: str, kept: Kept) -> None:
-        """Start a part again, the longer after the more often it died."""
+        """Start a part again, the longer after the more often it died of late."""
         now = time.monotonic()
         if not kept.due:
             first, most = _BACK_OFF
-            kept.due = now + min(most, first * 2 ** min(kept.restarts, 10))
+            if now - kept.since >= _STEADY:
+                kept.failures = 0
+            kept.due = now + min(most, first * 2 ** min(kept.failures, 10))
             log.warning("%s ended; its log is %s", name, kept.part.log)
         if now >= kept.due:
             kept.due = 0.0
             kept.restarts += 1
+            kept.failures += 1
             try:
                 kept.part = kept.start()
-            except InputError as error:
+            except (InputError, OSError) as error:  # also a full disk, which may have room again
                 log.error("%s does not start: %s", name, error)
+            kept.since = time.monotonic()
 
     def _start_node(self, name: str) -> Part:
         command = [sys.executable, "-m", "headwater", "node", str(self.fleet.node_file(name))]
@@ -113,7 +126,7 @@ class Supervisor:
     def _start_feeder(self) -> Part:
         module = "headwater.flower.deployment.feeder"
         command = [sys.executable, "-m", module, str(self.fleet.folder)]
-        return launch(self.fleet.folder, "feeder", command, environment(self.fleet.folder))
+        return launch(self.fleet.folder, _FEEDER, command, environment(self.fleet.folder))
 
     def _wait_for_socket(self, name: str) -> None:
         until(self.fleet.socket(name).exists, self._kept[f"node-{name}"].part, 120.0)
@@ -156,7 +169,7 @@ class Supervisor:
             if status.startswith("finished") or status == "unknown":
                 log.warning("run %s is %s: submitting it again", self._run, status)
                 self._submit()
-        except InputError as error:
+        except (InputError, OSError) as error:
             log.error("%s", error)
         self._missing = time.monotonic()
 
@@ -175,11 +188,21 @@ class Supervisor:
         return False
 
     def _write_parts(self) -> None:
+        """For who looks at the fleet. It goes on without: a disk that is full is said once."""
         rows = [
             {"name": name, "pid": kept.part.pid, "restarts": kept.restarts}
             for name, kept in self._kept.items()
         ]
-        replace(self.fleet.folder / "parts.json", json.dumps(rows).encode())
+        content = json.dumps(rows).encode()
+        if content == self._written:
+            return
+        try:
+            replace(self.fleet.folder / "parts.json", content)
+            self._written, self._writable = content, True
+        except OSError as error:
+            if self._writable:
+                log.error("what can be seen of the parts is old: %s", error)
+            self._writable = False
 
 
 def main(folder: Path) -> None:
