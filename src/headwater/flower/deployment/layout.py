@@ -201,7 +201,8 @@ def _node_toml(fleet: Fleet, recorded: Recorded, name: str) -> str:
     mean, scale = recorded.scaling
     features = zip(recorded.features, mean, scale, strict=True)
     scaling = "\n".join(
-        f'"{feature}" = {{ mean = {m:.6g}, scale = {s:.6g} }}' for feature, m, s in features
+        f"{json.dumps(feature)} = {{ mean = {m:.6g}, scale = {s:.6g} }}"
+        for feature, m, s in features
     )
     historical = name in fleet.historical
     memory = 'rule = "keep"' if historical else f'rule = "fifo"\ncapacity = {fleet.capacity}'

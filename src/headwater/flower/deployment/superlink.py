@@ -191,7 +191,10 @@ def _toml(value: str | int | float | bool) -> str:
 
 
 def _last_json(text: str) -> dict[str, object]:
-    """Flower prints notes before its JSON."""
-    found = json.loads(text[text.index("{") :])
-    assert isinstance(found, dict)
+    """Flower prints notes before its JSON; where there is none, its words are the error."""
+    _, brace, rest = text.partition("{")
+    try:
+        found: dict[str, object] = json.loads(brace + rest)
+    except json.JSONDecodeError as error:
+        raise InputError(f"flwr prints no JSON: {text.strip()[-300:] or 'nothing'}") from error
     return found
