@@ -114,6 +114,29 @@ def test_what_is_no_sample_is_named(raw, says):
     assert says in problem(FLAT, raw)
 
 
+ARRAY = np.zeros(2)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"a": ARRAY, "b": 2, "y": 0},
+        {"a": 1, "b": 2, "y": ARRAY},
+        {"a": ARRAY, "b": 2, "y": 0, "id": ARRAY, "t": ARRAY},
+    ],
+)
+def test_an_array_in_a_record_of_numbers_is_a_wrong_message(record):
+    right = {"a": 1, "b": 2, "y": 0, "id": "p"}
+    result = mapped(FLAT, right, record, right)
+    assert [len(rows) for rows in result.parts] == [1, 1]
+    assert len(result.wrong) == 1
+
+
+def test_an_id_may_be_an_array():
+    (rows,) = mapped(FLAT, {"a": 1, "b": 2, "y": 0, "id": ARRAY, "t": ARRAY}).parts
+    assert (rows.ids, rows.times) == (["[0. 0.]"], [None])
+
+
 @pytest.fixture(params=["msgspec", "pydantic"])
 def reader(request, monkeypatch):
     """Both ways to read JSON: the quick one, and the one that is always there."""
