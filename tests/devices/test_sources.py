@@ -238,6 +238,41 @@ def test_a_replay_goes_on_after_a_restart(tmp_path):
     assert len(first) == 2
 
 
+def rows_of(came):
+    return "".join(row for _, rows in came for row in rows)
+
+
+def test_a_replay_of_another_file_begins_with_its_first_row(tmp_path, caplog):
+    (tmp_path / "a.csv").write_text("a\n" + "\n".join("pqrst"))
+    (tmp_path / "b.csv").write_text("a\n" + "\n".join("pqxyzuv"))
+    marks = Marks()
+    assert rows_of(replay(tmp_path / "a.csv", Clock(), marks, per_second=2)) == "pqrst"
+    assert not caplog.records
+    assert rows_of(replay(tmp_path / "b.csv", Clock(), marks, per_second=2)) == "pqxyzuv"
+    assert [record.message for record in caplog.records] == [
+        "another recording: it is read from its first row"
+    ]
+    (tmp_path / "c.csv").write_text("a\npq")  # shorter than what was read
+    assert rows_of(replay(tmp_path / "c.csv", Clock(), marks, per_second=2)) == "pq"
+
+
+def test_a_recording_that_has_moved_and_grown_goes_on(tmp_path):
+    (tmp_path / "a.csv").write_text('a\n"p\np"\n\nq\n')
+    marks = Marks()
+    list(replay(tmp_path / "a.csv", Clock(), marks, per_second=2))
+    (tmp_path / "a.csv").rename(tmp_path / "b.csv")
+    append(tmp_path / "b.csv", "\nr\n")
+    assert rows_of(replay(tmp_path / "b.csv", Clock(), marks, per_second=2)) == "r"
+
+
+def test_a_mark_of_before_is_believed_once(tmp_path):
+    (tmp_path / "a.csv").write_text("a\n" + "\n".join("pqrst"))
+    (tmp_path / "b.csv").write_text("a\n" + "\n".join("uvwxyz"))
+    marks = Marks({"csv rows": 3})
+    assert rows_of(replay(tmp_path / "a.csv", Clock(), marks, per_second=2)) == "st"
+    assert rows_of(replay(tmp_path / "b.csv", Clock(), marks, per_second=2)) == "uvwxyz"
+
+
 def test_a_recording_streams_into_the_memory(tmp_path):
     x, y = samples(30)
     path = write_csv(tmp_path / "s.csv", x, y)
