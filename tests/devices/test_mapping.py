@@ -16,6 +16,7 @@ from nodes import node_settings
 
 from headwater.devices.intake import flat
 from headwater.devices.intake.mapping import SampleMapping
+from headwater.devices.intake.seen import SeenIds
 from headwater.devices.settings.samples import SampleSettings
 
 FLAT = SampleSettings(features=("a", "b"), label="y", classes=3, id="id", time="t")
@@ -111,6 +112,29 @@ def test_one_field_may_have_an_array():
 )
 def test_what_is_no_sample_is_named(raw, says):
     assert says in problem(FLAT, raw)
+
+
+ARRAY = np.zeros(2)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"a": ARRAY, "b": 2, "y": 0},
+        {"a": 1, "b": 2, "y": ARRAY},
+        {"a": ARRAY, "b": 2, "y": 0, "id": ARRAY, "t": ARRAY},
+    ],
+)
+def test_an_array_in_a_record_of_numbers_is_a_wrong_message(record):
+    right = {"a": 1, "b": 2, "y": 0, "id": "p"}
+    result = mapped(FLAT, right, record, right)
+    assert [len(rows) for rows in result.parts] == [1, 1]
+    assert len(result.wrong) == 1
+
+
+def test_an_id_may_be_an_array():
+    (rows,) = mapped(FLAT, {"a": 1, "b": 2, "y": 0, "id": ARRAY, "t": ARRAY}).parts
+    assert (rows.ids, rows.times) == (["[0. 0.]"], [None])
 
 
 @pytest.fixture(params=["msgspec", "pydantic"])
@@ -302,7 +326,31 @@ def test_only_the_newest_ids_are_known_and_who_has_none_is_taken(once):
     once.take(numbered("p", "s"))  # p is the fourth last, and forgotten
     once.take([message(a=9, b=0, c=0, label=0)] * 2)
     assert held(once) == [0, 1, 2, 3, 0, 9, 9]
-    assert once.memory.database.rows("SELECT COUNT(*) FROM seen") == [(3,)]
+    assert once.memory.database.rows("SELECT COUNT(*) FROM seen_id") == [(3,)]
+
+
+def test_repeated_ids_push_no_other_out(once):
+    once.take(numbered("p", "q", "r"))
+    for _ in range(5):
+        once.take(numbered("r", "q", "p", "p"))
+    once.take(numbered("s", "s"))
+    once.take(numbered("q", "r", "s"))
+    assert held(once) == [0, 1, 2, 0]
+    once.take(numbered("p"))  # the one that s took the place of
+    assert held(once) == [0, 1, 2, 0, 0]
+
+
+def test_ids_of_a_table_with_gaps_are_known_still(once):
+    once.take(numbered("p", "q", "r"))
+    database = once.memory.database
+    with database.transaction() as connection:
+        connection.execute(
+            "CREATE TABLE seen (number INTEGER PRIMARY KEY AUTOINCREMENT, digest INTEGER UNIQUE)"
+        )
+        connection.execute("INSERT INTO seen SELECT number * 100, digest FROM seen_id")
+        connection.execute("DELETE FROM seen_id")
+    assert SeenIds(database, 3).new(["q", "s", "r"]) == [1]
+    assert SeenIds(database, 3).new(["q", "r", "s"]) == []
 
 
 def test_an_id_is_forgotten_with_the_transaction_of_its_sample(once):

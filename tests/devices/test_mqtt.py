@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -16,10 +17,14 @@ from brokers import MISSING, MOSQUITTO, Broker, write_certificates
 from intakes import Taking, held
 from node_process import running, write_toml
 from nodes import node_settings
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.reasoncodes import ReasonCode
 
 import headwater as hw
 from headwater.devices.settings import node_file
 from headwater.devices.sources import source_of
+
+NOT_AUTHORISED = ReasonCode(PacketTypes.SUBACK, "Not authorized")
 
 pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason=MISSING)
 
@@ -257,6 +262,30 @@ def test_tls_and_password(tmp_path):
             broker.wait_for("unknown ca")
     finally:
         broker.stop(signal.SIGKILL)
+
+
+@pytest.mark.parametrize("topic", ["", "s/#/x", "s#", "s/a+/x", "a\0b", "x" * 65_536, "$share/g"])
+def test_a_topic_that_no_broker_takes_is_named(tmp_path, topic):
+    with pytest.raises(ValueError, match=r"topics: .*the last level.*; got '"):
+        node_settings(tmp_path, source={"kind": "mqtt", "topics": ["s/ok", topic]})
+
+
+@pytest.mark.parametrize("topic", ["#", "+", "s/+/x/#", "/", "$SYS/#", "$share/g/s/+"])
+def test_a_topic_that_brokers_take_is_taken(tmp_path, topic):
+    node_settings(tmp_path, source={"kind": "mqtt", "topics": [topic]})
+
+
+def test_a_subscription_that_the_broker_refuses_ends_the_stream_with_words(tmp_path, broker):
+    taking = Taking(settings(tmp_path, broker, source={"topics": ["s/#", "secret/#"]}))
+    client = taking.stream._source._client
+    told = client.on_subscribe
+    refused = [ReasonCode(PacketTypes.SUBACK, "Granted QoS 1"), NOT_AUTHORISED]
+    client.on_subscribe = lambda c, data, number, _, more: told(c, data, number, refused, more)
+    with taking:
+        taking.until_ended()
+    assert isinstance(taking.stream.failure, hw.InputError)
+    words = r"source\.topics: the broker refuses 'secret/#' \(Not authorized\); allow it"
+    assert re.search(words, str(taking.stream.failure))
 
 
 def test_a_password_file_that_is_not_there_is_named(tmp_path):

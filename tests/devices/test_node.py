@@ -218,6 +218,46 @@ def test_samples_are_predicted_before_they_are_trained_on(tmp_path):
     node.close()
 
 
+SAMPLES = {
+    "features": ["a", "b"],
+    "label": "rain",
+    "classes": ["no", "yes"],
+    "scaling": {"a": {"mean": 10, "scale": 5}},
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"features": ["b", "a"]}, r'features = \["a", "b"\], the settings say \["b", "a"\]'),
+        ({"label": "snow"}, r'label = "rain", the settings say "snow"'),
+        ({"classes": ["yes", "no"]}, r'classes = \["no", "yes"\], the settings say'),
+        ({"scaling": {}}, r'scaling = {"a": \[10.0, 5.0\]}, the settings say {}; put'),
+        (
+            {"scaling": {"b": {"mean": 10, "scale": 5}}},
+            r'scaling = .*, the settings say {"b": \[10.0, 5.0\]}',
+        ),
+    ],
+)
+def test_a_memory_whose_numbers_mean_something_else_is_refused(tmp_path, change, says):
+    Node(node_settings(tmp_path, samples=SAMPLES)).close()
+    with pytest.raises(hw.InputError, match=r"memory\.db: its samples have " + says):
+        Node(node_settings(tmp_path, samples={**SAMPLES, **change}))
+    same = {"scaling": {"a": {"range": [10, 15]}, "b": {"range": [0, 1]}}}  # in other words
+    Node(node_settings(tmp_path, samples={**SAMPLES, **same})).close()
+
+
+def test_a_memory_of_before_takes_the_meaning_of_its_next_settings(tmp_path):
+    node = Node(node_settings(tmp_path, samples=SAMPLES))
+    with node.database.transaction() as connection:
+        connection.execute("DELETE FROM state WHERE name = 'meaning'")
+    node.close()
+    swapped = {**SAMPLES, "features": ["b", "a"]}
+    Node(node_settings(tmp_path, samples=swapped)).close()
+    with pytest.raises(hw.InputError, match="features"):
+        Node(node_settings(tmp_path, samples=SAMPLES))
+
+
 def test_a_reply_counts_what_was_trained_on(tmp_path, monkeypatch):
     """What arrives while a node trains belongs to the next round, in the numbers as well."""
     node = Node(node_settings(tmp_path / "n"))

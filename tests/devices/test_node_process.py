@@ -126,6 +126,20 @@ def test_a_request_that_is_none_or_fails_does_not_end_the_server(tmp_path):
     server.close()
 
 
+@pytest.mark.parametrize("numbers", [300, 3_000_000])  # more than the socket's buffer holds, too
+def test_who_asks_for_too_much_is_told_which_setting_allows_it(tmp_path, numbers):
+    server = Server(tmp_path / "run" / "s", lambda frame: frame, limit=1024)
+    server.start()
+    try:
+        frame = Frame({"do": "train"}, {"parameters": np.zeros(numbers, np.float32)})
+        reply = ask(tmp_path / "run" / "s", frame, timeout=30)
+    finally:
+        server.close()
+    assert reply.header["error"] == "bad request"
+    said = f"arrays of {4 * numbers} bytes; limits.request_bytes = 1024 in the node's settings; "
+    assert reply.header["message"].startswith(said)
+
+
 def test_check_says_what_would_run_and_touches_nothing(toml):
     command = [sys.executable, "-m", "headwater", "node", str(toml), "--check"]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout

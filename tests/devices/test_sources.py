@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 
 import intakes
 import pytest
@@ -33,7 +34,8 @@ def lines(*numbers):
 
 
 @pytest.fixture
-def file(tmp_path):
+def file(tmp_path, monkeypatch):
+    monkeypatch.setattr("headwater.devices.sources.rotation.LINGER", 1.0)
     path = tmp_path / "s.ndjson"
     path.touch()
     return path
@@ -96,6 +98,107 @@ def test_a_rotated_file_is_read_to_its_end_and_then_the_new_one(file):
     with Taking(follow(file)) as taking:
         taking.until_arrived(5)
         assert held(taking.intake) == [0, 1, 2, 3, 4]
+
+
+def rotate(file, number=1):
+    """As logrotate does with ``create``: the name gets a new file, the old one another name."""
+    old = file.with_name(f"{file.name}.{number}")
+    file.rename(old)
+    file.touch()
+    return old
+
+
+def test_what_a_writer_puts_into_the_old_file_after_rotation_is_read(file):
+    append(file, lines(0))
+    with Taking(follow(file)) as taking, file.open("a") as writer:
+        taking.until_arrived(1)
+        rotate(file)
+        append(file, lines(3))
+        time.sleep(0.5)  # the node has noticed
+        writer.write(lines(1) + line(2).strip())  # the last line has no end
+        writer.flush()
+        taking.until_arrived(4)
+        assert held(taking.intake) == [0, 1, 2, 3]
+
+
+def test_a_node_that_stops_while_it_reads_an_old_file_goes_on_with_it(file, monkeypatch):
+    monkeypatch.setattr("headwater.devices.sources.rotation.LINGER", 100.0)
+    append(file, lines(0))
+    with Taking(follow(file)) as taking:
+        taking.until_arrived(1)
+        old = rotate(file)
+        append(file, lines(2))
+        time.sleep(0.5)  # the node has noticed
+    append(old, lines(1))
+    monkeypatch.setattr("headwater.devices.sources.rotation.LINGER", 1.0)
+    with Taking(follow(file)) as taking:
+        taking.until_arrived(3)
+        assert held(taking.intake) == [0, 1, 2]
+
+
+def test_files_that_are_rotated_quickly_are_all_read(file):
+    append(file, lines(0))
+    with Taking(follow(file)) as taking:
+        taking.until_arrived(1)
+        for k in range(1, 5):
+            rotate(file, k)
+            append(file, lines(k))
+            time.sleep(0.5)
+        taking.until_arrived(5)
+        assert held(taking.intake) == [0, 1, 2, 3, 4]
+
+
+def test_the_rest_of_a_file_that_was_rotated_while_the_node_was_down_is_read_first(file, caplog):
+    append(file, lines(0))
+    with Taking(follow(file)) as taking:
+        taking.until_arrived(1)
+    append(file, lines(1) + line(2).strip())
+    rotate(file)
+    append(file, lines(3))
+    with Taking(follow(file)) as taking:
+        taking.until_arrived(4)
+        assert held(taking.intake) == [0, 1, 2, 3]
+    with Taking(follow(file)) as taking:  # and only once
+        append(file, lines(4))
+        taking.until_arrived(5)
+        assert held(taking.intake) == [0, 1, 2, 3, 4]
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_loss_by_rotation_while_the_node_was_down_is_told(file, caplog, gone):
+    append(file, lines(0))
+    with Taking(follow(file)) as taking:
+        taking.until_arrived(1)
+    rotate(file, 2)
+    if gone:
+        file.with_name(file.name + ".2").unlink()
+    append(file, lines(1))
+    os.utime(file, ns=(2**62, 2**62))  # surely later
+    between = rotate(file)
+    append(file, lines(2))
+    with Taking(follow(file)) as taking:
+        taking.until_arrived(2)
+        assert held(taking.intake) == [0, 2]
+    (record,) = caplog.records
+    if gone:
+        assert record.message == "the file that was being read is gone: lines may be lost"
+    else:
+        assert record.message == "rotated more than once meanwhile: a file is not read"
+        assert record.file == str(between)
+
+
+def test_a_node_that_stops_before_the_first_line_of_a_new_file_misses_no_old_one(file, caplog):
+    append(file, lines(0))
+    with Taking(follow(file)) as taking:
+        taking.until_arrived(1)
+        old = rotate(file)
+        taking.until(lambda intake: "0, " in str(intake.memory.state.get("lines read")))
+    old.unlink()  # or compressed
+    append(file, lines(1))
+    with Taking(follow(file)) as taking:
+        taking.until_arrived(2)
+    assert not caplog.records
 
 
 def test_a_new_file_with_the_number_of_a_deleted_one_is_a_new_file(file):
@@ -236,6 +339,41 @@ def test_a_replay_goes_on_after_a_restart(tmp_path):
     second = list(replay(tmp_path / "s.csv", Clock(), marks, per_second=2))
     assert [row for _, rows in first + second for row in rows] == list("pqrst")
     assert len(first) == 2
+
+
+def rows_of(came):
+    return "".join(row for _, rows in came for row in rows)
+
+
+def test_a_replay_of_another_file_begins_with_its_first_row(tmp_path, caplog):
+    (tmp_path / "a.csv").write_text("a\n" + "\n".join("pqrst"))
+    (tmp_path / "b.csv").write_text("a\n" + "\n".join("pqxyzuv"))
+    marks = Marks()
+    assert rows_of(replay(tmp_path / "a.csv", Clock(), marks, per_second=2)) == "pqrst"
+    assert not caplog.records
+    assert rows_of(replay(tmp_path / "b.csv", Clock(), marks, per_second=2)) == "pqxyzuv"
+    assert [record.message for record in caplog.records] == [
+        "another recording: it is read from its first row"
+    ]
+    (tmp_path / "c.csv").write_text("a\npq")  # shorter than what was read
+    assert rows_of(replay(tmp_path / "c.csv", Clock(), marks, per_second=2)) == "pq"
+
+
+def test_a_recording_that_has_moved_and_grown_goes_on(tmp_path):
+    (tmp_path / "a.csv").write_text('a\n"p\np"\n\nq\n')
+    marks = Marks()
+    list(replay(tmp_path / "a.csv", Clock(), marks, per_second=2))
+    (tmp_path / "a.csv").rename(tmp_path / "b.csv")
+    append(tmp_path / "b.csv", "\nr\n")
+    assert rows_of(replay(tmp_path / "b.csv", Clock(), marks, per_second=2)) == "r"
+
+
+def test_a_mark_of_before_is_believed_once(tmp_path):
+    (tmp_path / "a.csv").write_text("a\n" + "\n".join("pqrst"))
+    (tmp_path / "b.csv").write_text("a\n" + "\n".join("uvwxyz"))
+    marks = Marks({"csv rows": 3})
+    assert rows_of(replay(tmp_path / "a.csv", Clock(), marks, per_second=2)) == "st"
+    assert rows_of(replay(tmp_path / "b.csv", Clock(), marks, per_second=2)) == "uvwxyz"
 
 
 def test_a_recording_streams_into_the_memory(tmp_path):

@@ -37,6 +37,14 @@ class WireError(ConnectionError):
     """The other side broke off, or sent something that is no frame."""
 
 
+class TooLongError(WireError):
+    """A frame whose arrays have more bytes than are read here."""
+
+    def __init__(self, length: int, limit: int) -> None:
+        super().__init__(f"body of {length} bytes announced; at most {limit}")
+        self.length = length
+
+
 @dataclass(frozen=True)
 class Frame:
     """A request or a reply.
@@ -91,7 +99,7 @@ def receive(sock: socket.socket, limit: int = BODY_LIMIT) -> Frame:
     header = _parse(_exactly(sock, length))
     (body_length,) = _BODY.unpack(_exactly(sock, _BODY.size))
     if body_length > limit:
-        raise WireError(f"body of {body_length} bytes announced; at most {limit}")
+        raise TooLongError(body_length, limit)
     shapes = _shapes(header.pop("arrays", []), body_length)
     return Frame(header, _split(_exactly(sock, body_length), shapes))
 
@@ -107,7 +115,14 @@ def ask(path: Path | str, frame: Frame, timeout: float | None = None) -> Frame:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         sock.settimeout(timeout)
         sock.connect(str(path))
-        send(sock, frame)
+        try:
+            send(sock, frame)
+        except (BrokenPipeError, ConnectionResetError) as gone:
+            # a request that is refused unread is answered before all of it was sent
+            try:
+                return receive(sock)
+            except ConnectionError:
+                raise gone from None  # there was no answer: the node has died
         return receive(sock)
 
 

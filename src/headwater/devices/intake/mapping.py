@@ -260,16 +260,23 @@ def _find(record: Record, name: str) -> Any:
     """A field, in nested objects if its name has dots; None if it is not there or empty."""
     if name in record:
         value = record[name]
-        return None if value == "" else value
+        return None if _is_empty(value) else value
     part: Any = record
     for key in name.split("."):
         part = part.get(key) if isinstance(part, Mapping) else None
     return part
 
 
+def _is_empty(value: Any) -> bool:
+    # an array, which a function may yield, cannot be compared with a text
+    return isinstance(value, str) and not value
+
+
 def _text(value: Any) -> str | None:
+    if value is None or _is_empty(value):
+        return None
     # a function may yield half a surrogate pair, which no file can store
-    return None if value in (None, "") else str(value)[:200].encode(errors="replace").decode()
+    return str(value)[:200].encode(errors="replace").decode()
 
 
 def _seconds(value: Any) -> float | None:

@@ -28,7 +28,13 @@ class Prequential:
         self._state = state
 
     def add(self, losses: Floats, metrics: Floats) -> None:
-        """More samples were predicted, in this order. Call it in their transaction."""
+        """More samples were predicted, in this order. Call it in their transaction.
+
+        One infinite loss would stay in the means for good, so what is not finite is only counted.
+        """
+        finite = np.isfinite(losses) & np.isfinite(metrics)
+        self._state.add("not_finite", int((~finite).sum()))
+        losses, metrics = losses[finite], metrics[finite]
         count = len(losses)
         if not count:
             return

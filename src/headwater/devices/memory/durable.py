@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +44,7 @@ class DurableMemory:
         schema: what a sample looks like.
         client: the client's number m, for the rule's draws.
         seed: of the rule's draws.
+        meaning: what the numbers of a sample stand for, by setting; None: nobody says.
 
     >>> import tempfile; from pathlib import Path; from headwater import Fifo
     >>> database = Database(Path(tempfile.mkdtemp()) / "memory.db")
@@ -53,7 +55,13 @@ class DurableMemory:
     """
 
     def __init__(
-        self, database: Database, rule: Memory, schema: Schema, client: int = 0, seed: int = 0
+        self,
+        database: Database,
+        rule: Memory,
+        schema: Schema,
+        client: int = 0,
+        seed: int = 0,
+        meaning: Mapping[str, Any] | None = None,
     ) -> None:
         self.database, self.rule, self.schema = database, rule, schema
         self.client, self.seed = client, seed
@@ -62,6 +70,8 @@ class DurableMemory:
         with database.transaction():
             self._table = SampleTable(database, rule.capacity)
             self._check_origin()
+            if meaning is not None:
+                self._check_meaning(meaning)
 
     @property
     def arrived(self) -> int:
@@ -136,3 +146,18 @@ class DurableMemory:
                 )
         stored = Schema.from_json(str(self.state.get("schema")))
         self.schema.check_same(stored, str(self.database.path))
+
+    def _check_meaning(self, meaning: Mapping[str, Any]) -> None:
+        """Numbers of the same form may still be other quantities; a file of before is believed."""
+        known = self.state.get("meaning")
+        if known is None:
+            self.state.set("meaning", json.dumps(meaning))
+            return
+        stored = json.loads(str(known))
+        for name, value in meaning.items():
+            if stored[name] != value:
+                raise InputError(
+                    f"{self.database.path}: its samples have {name} = {json.dumps(stored[name])}, "
+                    f"the settings say {json.dumps(value)}; put [samples] back, or name another "
+                    "folder, where a new memory begins"
+                )

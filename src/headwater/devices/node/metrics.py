@@ -48,6 +48,12 @@ def _numbers(node: Node, stream: Stream | None) -> list[tuple[str, str, str, flo
         ("last_round", "gauge", "The latest round trained.", last_round),
         ("scored_total", "counter", "Samples predicted before training.", scores["count"]),
         (
+            "not_finite_total",
+            "counter",
+            "Samples whose loss or metric was not finite.",
+            state.number("not_finite"),
+        ),
+        (
             "prequential_recent_loss",
             "gauge",
             "Loss of the latest, test then train.",

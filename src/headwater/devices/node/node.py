@@ -66,7 +66,12 @@ class Node:
         self.database = Database(settings.folder / "memory.db", settings.memory.survives, pages)
         try:
             self.memory = DurableMemory(
-                self.database, rule, mapping.schema, settings.m, settings.seed
+                self.database,
+                rule,
+                mapping.schema,
+                settings.m,
+                settings.seed,
+                settings.samples.meaning,
             )
         except InputError:
             self.database.close()

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from headwater.devices.wire import BODY_LIMIT, Frame, WireError, receive, send
+from headwater.devices.wire import BODY_LIMIT, Frame, TooLongError, WireError, receive, send
 from headwater.errors import InputError
 
 log = logging.getLogger(__name__)
@@ -88,6 +88,13 @@ class _Connection(socketserver.BaseRequestHandler):
     def _reply(self) -> Frame:
         try:
             return self.server.answer(receive(self.request, self.server.limit))
+        except TooLongError as error:
+            message = (
+                f"arrays of {error.length} bytes; limits.request_bytes = {self.server.limit} in "
+                "the node's settings; raise it there, or send a smaller model"
+            )
+            log.warning("request refused", extra={"why": message})
+            return Frame.refusal("bad request", message)
         except (WireError, TimeoutError) as error:
             log.warning("request not understood", extra={"why": str(error)})
             return Frame.refusal("bad request", str(error))

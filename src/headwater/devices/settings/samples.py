@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -106,6 +106,22 @@ class SampleSettings(BaseModel):
     def fields(self) -> tuple[str, ...]:
         """The fields that features are made of."""
         return (self.features,) if isinstance(self.features, str) else self.features
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """What a stored number means, so that a memory is never read with another meaning.
+
+        >>> SampleSettings(features=("t",), label="y", scaling={"t": {"range": (10, 30)}}).meaning
+        {'features': ['t'], 'label': 'y', 'classes': None, 'scaling': {'t': [10.0, 20.0]}}
+        """
+        lines = {name: list(self.scaling[name].line) for name in sorted(self.scaling)}
+        return {
+            "features": list(self.fields),
+            "label": self.label,
+            "classes": list(self.classes) if isinstance(self.classes, tuple) else self.classes,
+            # a scaling that changes nothing is none
+            "scaling": {name: line for name, line in lines.items() if line != [0.0, 1.0]},
+        }
 
     @property
     def sample_schema(self) -> Schema:

@@ -151,6 +151,12 @@ class MqttSettings(_Table):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        for topic in self.topics:
+            if not _is_filter(topic):
+                raise ValueError(
+                    "topics: + or # only in place of a whole level, # only as the last level, "
+                    f"1 to 65535 bytes; got {topic!r:.80}"
+                )
         if not self.tls and (self.ca or self.certificate or self.key):
             raise ValueError("tls: false, but ca, certificate or key are given")
         if (self.certificate is None) != (self.key is None):
@@ -158,6 +164,20 @@ class MqttSettings(_Table):
         if self.password_file is not None and self.username is None:
             raise ValueError("username: a password needs one")
         return self
+
+
+def _is_filter(topic: str) -> bool:
+    """Does MQTT 5 know it as something to subscribe to?
+
+    >>> [_is_filter(topic) for topic in ("stations/+/rain", "stations/#", "stations/#/rain")]
+    [True, True, False]
+    """
+    levels = topic.split("/")
+    if levels[0] == "$share" and (len(levels) < 3 or not levels[1]):
+        return False  # $share/GROUP/FILTER
+    whole = all(level in ("+", "#") or not set(level) & set("+#") for level in levels)
+    size = len(topic.encode(errors="replace"))
+    return whole and "#" not in levels[:-1] and "\0" not in topic and 1 <= size <= 65_535
 
 
 SourceSettings = Annotated[

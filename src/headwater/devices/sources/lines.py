@@ -1,31 +1,31 @@
 """Newline-delimited JSON from a file, a named pipe, or standard input.
 
-How far a file was read is stored with the samples, so a restart neither loses nor doubles a line.
+How far a file was read is stored with the samples, so a restart neither loses nor doubles a line,
+also when the file has got another name meanwhile (:mod:`headwater.devices.sources.rotation`).
 What went through a pipe is gone: lines that were read but not yet safe when the process is killed
 are lost.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import stat
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import closing
 from functools import partial
-from hashlib import blake2b
+from io import FileIO
 
 from headwater.devices.memory.state import State
 from headwater.devices.settings.sources import LinesSettings
+from headwater.devices.sources.rotation import Generations, Place
 from headwater.devices.sources.source import Delivery
 from headwater.errors import InputError
 
 _MARK = "lines read"
 _CHUNK = 1 << 16
-_BEFORE = 256  # bytes before a place that tell whether it is in the same file
 _PATIENCE = 0.2  # seconds between two looks for more
 
 
@@ -60,39 +60,6 @@ class LineCutter:
         return [(rest, self._read)] if rest else []
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Which file was read, and how far.
-
-    A new file may get the number of one that was deleted, so the bytes before the place are
-    remembered as well.
-    """
-
-    device: int
-    inode: int
-    offset: int
-    before: str
-
-    @classmethod
-    def of(cls, file: int, offset: int) -> _Place:
-        """A place in an open file."""
-        status = os.fstat(file)
-        start = max(0, offset - _BEFORE)
-        before = blake2b(os.pread(file, offset - start, start), digest_size=8)
-        return cls(status.st_dev, status.st_ino, offset, before.hexdigest())
-
-    @classmethod
-    def stored(cls, text: object) -> _Place | None:
-        return cls(*json.loads(str(text))) if text is not None else None
-
-    def text(self) -> str:
-        return json.dumps([self.device, self.inode, self.offset, self.before])
-
-    def within(self, file: int) -> bool:
-        """Is it still this file, and has it not been shortened?"""
-        return self == _Place.of(file, self.offset)
-
-
 class JsonLines:
     """Each line is a message."""
 
@@ -118,33 +85,37 @@ class JsonLines:
         if not regular:
             yield from self._from_pipe(state, stop)
             return
-        place = _Place.stored(state.get(_MARK))
-        while not stop.is_set():
-            yield from self._from_file(place, state, stop)
-            if not self._follow:
-                return
-            place = None  # another file has taken the name: it is read from its beginning
+        with closing(Generations(self._path, Place.stored(state.get(_MARK)))) as files:
+            yield from self._from_file(files, state, stop)
+            # a file that is left because of a stop is not at its end: no step further then
+            while not stop.is_set() and files.advance():
+                yield self._marked([], files.oldest, 0, state)
+                yield from self._from_file(files, state, stop)
 
     def _from_file(
-        self, place: _Place | None, state: State, stop: threading.Event
+        self, files: Generations, state: State, stop: threading.Event
     ) -> Iterator[Delivery]:
-        """One file to its end; with ``follow`` until another has taken its name."""
-        with self._path.open("rb", buffering=0) as file:
-            number = file.fileno()
-            offset = place.offset if place is not None and place.within(number) else 0
-            file.seek(offset)
-            cutter = LineCutter(self._limit, offset)
-            while not stop.is_set():
-                chunk = file.read(_CHUNK)
-                if chunk:
-                    yield from self._deliver(cutter.feed(chunk), number, state)
-                elif not self._follow:
-                    yield from self._deliver(cutter.finish(), number, state)
-                    return
-                elif self._replaced(os.fstat(number), file.tell()):
-                    return
-                else:
-                    stop.wait(_PATIENCE)
+        """One file to its end; with ``follow`` until another has had its name for a while."""
+        file = files.oldest
+        cutter = LineCutter(self._limit, file.tell())
+        while not stop.is_set():
+            if self._follow:
+                files.look()
+            # before the last look for more: what is written after it may be missed
+            over = not self._follow or files.lingered()
+            chunk = file.read(_CHUNK)
+            if chunk:
+                yield from self._deliver(cutter.feed(chunk), file, state)
+            elif os.fstat(file.fileno()).st_size < file.tell():
+                # shortened: it begins anew, and no place in it is one to go on from
+                yield from self._deliver(cutter.finish(), None, state)
+                file.seek(0)
+                cutter = LineCutter(self._limit)
+            elif over:
+                yield from self._deliver(cutter.finish(), file, state)
+                return
+            else:
+                stop.wait(_PATIENCE)
 
     def _from_pipe(self, state: State, stop: threading.Event) -> Iterator[Delivery]:
         # opened for writing too, a named pipe does not end when its last writer leaves
@@ -165,7 +136,7 @@ class JsonLines:
                 os.close(handle)
 
     def _deliver(
-        self, lines: list[tuple[bytes, int]], file: int | None, state: State
+        self, lines: list[tuple[bytes, int]], file: FileIO | None, state: State
     ) -> Iterator[Delivery]:
         """Batches of lines; empty ones are no messages."""
         for first in range(0, len(lines), self._batch):
@@ -174,14 +145,9 @@ class JsonLines:
             if file is None:
                 yield Delivery(messages)
             else:
-                place = _Place.of(file, part[-1][1])
-                yield Delivery(messages, partial(state.set, _MARK, place.text()))
+                yield self._marked(messages, file, part[-1][1], state)
 
-    def _replaced(self, status: os.stat_result, read: int) -> bool:
-        """Has the file been rotated away or shortened?"""
-        try:
-            now = self._path.stat()
-        except FileNotFoundError:
-            return False  # between two names; the new file is about to come
-        same = (now.st_dev, now.st_ino) == (status.st_dev, status.st_ino)
-        return not same or now.st_size < read
+    def _marked(self, messages: list[bytes], file: FileIO, offset: int, state: State) -> Delivery:
+        """Messages after which reading has come to a place in a file."""
+        place = Place.of(file.fileno(), offset)
+        return Delivery(messages, partial(state.set, _MARK, place.text()))

@@ -86,6 +86,7 @@ class MqttSource:
         client.on_connect_fail = self._on_connect_fail
         client.on_disconnect = self._on_disconnect
         client.on_message = self._on_message
+        client.on_subscribe = self._on_subscribe
         return client
 
     def _connect(self) -> None:
@@ -135,6 +136,19 @@ class MqttSource:
         extra = {"host": self._settings.host, "session": getattr(flags, "session_present", False)}
         log.info("connected to the broker", extra=extra)
         client.subscribe([(topic, _QOS) for topic in self._settings.topics])
+
+    def _on_subscribe(
+        self, _: Client, __: object, ___: int, reasons: list[ReasonCode], ____: object
+    ) -> None:
+        """A topic that is refused would never bring a message: that is an error, not a wait."""
+        for topic, reason in zip(self._settings.topics, reasons, strict=False):
+            if reason.is_failure:
+                error = InputError(
+                    f"source.topics: the broker refuses {topic!r} ({reason}); allow it to this "
+                    "user at the broker, or take it out"
+                )
+                self._inbox.end(error, self._stop)
+                return
 
     def _on_connect_fail(self, *_: object) -> None:
         where = f"{self._settings.host}:{self._client.port}"
