@@ -51,8 +51,10 @@ class MemorySettings(Table):
         if not own and self.rule not in ("keep", "fifo", "reservoir"):
             raise ValueError(f"rule: keep, fifo, reservoir or module:name; got {self.rule!r}")
         if (self.rule in ("fifo", "reservoir")) != (self.capacity is not None):
-            word = "needs a" if self.capacity is None else "takes no"
-            raise ValueError(f"capacity: rule {self.rule!r} {word} capacity")
+            if self.capacity is None:
+                raise ValueError(f"capacity: rule {self.rule!r} needs a capacity")
+            where = "arguments = { capacity = … }" if own else "no capacity: it keeps all"
+            raise ValueError(f"capacity: rule {self.rule!r} takes {where}; got {self.capacity}")
         return self
 
     def make(self) -> Memory:

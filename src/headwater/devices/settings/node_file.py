@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from headwater.devices.settings import NodeSettings
 from headwater.errors import InputError
@@ -38,7 +40,36 @@ def _mistakes(error: ValidationError, content: dict[str, Any]) -> Iterator[str]:
         place = _place(mistake["loc"], content, named)
         value = mistake.get("input")
         shown = f"; got {value!r:.80}" if isinstance(value, str | int | float | bool) else ""
-        yield f"{place}: {mistake['msg'].removeprefix('Value error, ')}{shown}"
+        yield f"{place}: {_words(mistake, value)}{shown}"
+
+
+def _words(mistake: ErrorDetails, value: object) -> str:
+    """What is wrong and what is allowed, where pydantic speaks of its own matters."""
+    if mistake["type"] == "extra_forbidden":
+        near = get_close_matches(str(mistake["loc"][-1]), sorted(_names(NodeSettings)), 1)
+        return "there is no such setting" + (f"; did you mean {near[0]}?" if near else "")
+    if mistake["type"] == "union_tag_invalid":
+        return f"kind is one of {mistake['ctx']['expected_tags']}; got {mistake['ctx']['tag']!r}"
+    if mistake["type"] == "union_tag_not_found" and isinstance(value, dict):
+        return "kind is missing"
+    return mistake["msg"].removeprefix("Value error, ")
+
+
+def _names(table: type[BaseModel]) -> set[str]:
+    """All settings' names, those of the tables in it too."""
+    found = set(table.model_fields)
+    for field in table.model_fields.values():
+        for part in (field.annotation, *_parts(field.annotation)):
+            if isinstance(part, type) and issubclass(part, BaseModel):
+                found |= _names(part)
+    return found
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    """The types that a type is made of."""
+    for part in get_args(annotation):
+        yield part
+        yield from _parts(part)
 
 
 def _place(location: tuple[int | str, ...], content: Any, named: bool) -> str:

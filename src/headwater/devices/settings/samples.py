@@ -29,8 +29,10 @@ class Scaling(BaseModel):
     def _check(self) -> Self:
         if (self.range is None) == (self.mean is None and self.scale is None):
             raise ValueError("either mean and scale, or range = [low, high]")
-        if self.scale == 0 or (self.range is not None and self.range[0] >= self.range[1]):
-            raise ValueError("scale: not 0; range: low below high")
+        if self.scale == 0:
+            raise ValueError("scale: what is divided by, so not 0; leave it out for 1")
+        if self.range is not None and self.range[0] >= self.range[1]:
+            raise ValueError(f"range: [low, high] with low below high; got {list(self.range)}")
         return self
 
     @property
@@ -80,7 +82,10 @@ class SampleSettings(BaseModel):
         if not fields or len(set(fields)) != len(fields):
             raise ValueError("features: at least one field, none twice")
         if isinstance(self.features, str) and self.shape is None:
-            raise ValueError("shape: a single field with an array needs the array's shape")
+            raise ValueError(
+                f"features: one field with a number is a list, features = [{self.features!r}]; one "
+                "that has an array needs its shape, as in shape = [3, 32, 32]"
+            )
         shape_is_free = isinstance(self.features, str)
         if not shape_is_free and self.shape and math.prod(self.shape) != len(fields):
             raise ValueError(f"shape: {self.shape} does not have {len(fields)} places")
