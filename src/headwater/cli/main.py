@@ -67,7 +67,7 @@ def _about_file(error: OSError) -> str:
     elif error.errno in (errno.ENOMEM, errno.EAGAIN):
         advice = "free some memory or use fewer cores, and run the same command again"
     else:
-        advice = "what was finished is kept, mend it and run the same command again"
+        advice = "mend it and run the same command again; what was finished is kept"
     where = f"{error.filename}: " if error.filename else ""
     return f"{where}{error.strerror}; {advice}"
 
