@@ -11,12 +11,7 @@ from headwater.errors import InputError
 from headwater.flower.roster import is_name
 
 FEEDER = "feeder"  # the broker's user that may publish to all topics
-_BESIDE = (
-    "-test",
-    ".toml",
-    ".pub",
-    ".registered",
-)  # endings of the files that lie beside those of a client
+_BESIDE = ("-test", ".toml", ".pub", ".registered")  # endings of files beside a client's own
 
 
 def check_names(where: str, names: Iterable[str]) -> None:
