@@ -15,7 +15,7 @@ from headwater.experiments.measure import ACCURACY, Measure
 from headwater.experiments.training_run import Outcome
 from headwater.files import replace
 from headwater.randomness import Floats
-from headwater.report.style import COLOURS, figure, plain
+from headwater.report.style import Look, figure, plain
 
 Curves = Mapping[str, Sequence[Outcome]]
 """Line -> its runs, one per seed."""
@@ -26,9 +26,9 @@ def draw_accuracy(curves: Curves, title: str, path: Path) -> None:
     """Mean test score of each strategy over the rounds, with the range over the seeds."""
     picture = figure()
     axes = picture.add_subplot()
-    colours = {name: COLOURS[k % len(COLOURS)] for k, name in enumerate(curves)}
-    _draw(axes, curves, colours)
-    _name(axes, curves, colours)
+    looks = {name: Look.number(k) for k, name in enumerate(curves)}
+    _draw(axes, curves, looks)
+    _name(axes, curves, looks)
     axes.set(xlabel=_ROUNDS, ylabel=_label(_measure(curves)), title=title)
     save_picture(picture, path)
 
@@ -37,16 +37,16 @@ def draw_panels(panels: Mapping[str, Curves], title: str, path: Path) -> None:
     """Several such pictures side by side with one scale; one without curves says so."""
     picture = figure(4.4 * len(panels), 3.9)
     names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
-    colours = {name: COLOURS[k % len(COLOURS)] for k, name in enumerate(names)}
+    looks = {name: Look.number(k) for k, name in enumerate(names)}
     row = picture.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axes, (heading, curves) in zip(row, panels.items(), strict=True):
-        _draw(axes, curves, colours)
+        _draw(axes, curves, looks)
         axes.set(xlabel=_ROUNDS, title=heading)
         if not curves:
             axes.set_xticks([])
             axes.text(0.5, 0.5, "not run yet", transform=axes.transAxes, ha="center", color="0.5")
     for axes, curves in zip(row, panels.values(), strict=True):  # now that the scale is known
-        _name(axes, curves, colours)
+        _name(axes, curves, looks)
     row[0].set_ylabel(_label(ACCURACY))
     picture.suptitle(title)
     save_picture(picture, path)
@@ -62,31 +62,32 @@ def _label(measure: Measure) -> str:
     return f"Test {measure.words.lower()}, averaged over clients{unit}"
 
 
-def _draw(axes: Axes, curves: Curves, colours: Mapping[str, str]) -> None:
+def _draw(axes: Axes, curves: Curves, looks: Mapping[str, Look]) -> None:
     for label, runs in curves.items():
         # seeds may have been tested in different rounds; what all have can be compared
         rounds = sorted(set.intersection(*({test.round for test in run.curve} for run in runs)))
         tested = [{test.round: test.score for test in run.curve} for run in runs]
         values = np.array([[run[round] for round in rounds] for run in tested])
         values *= Measure.named(runs[0].measure).scale
+        look = looks[label]
         axes.fill_between(
-            rounds, values.min(0), values.max(0), color=colours[label], alpha=0.12, linewidth=0
+            rounds, values.min(0), values.max(0), color=look.colour, alpha=0.12, linewidth=0
         )
-        axes.plot(rounds, values.mean(0), color=colours[label], linewidth=1.8)
+        axes.plot(rounds, values.mean(0), color=look.colour, linestyle=look.line, linewidth=1.8)
     axes.margins(x=0.01)
     plain(axes)
 
 
-def _name(axes: Axes, curves: Curves, colours: Mapping[str, str]) -> None:
+def _name(axes: Axes, curves: Curves, looks: Mapping[str, Look]) -> None:
     """Each curve's name at its end."""
     low, high = axes.get_ylim()
     ends = [float(np.asarray(line.get_ydata())[-1]) for line in axes.get_lines()]
     for place, label in zip(_apart(ends, (high - low) / 18), curves, strict=True):
         axes.annotate(
-            label,
+            label if looks[label].line == "solid" else f"{label} ({looks[label].line})",
             (1.01, place),
             xycoords=("axes fraction", "data"),
-            color=colours[label],
+            color=looks[label].colour,
             va="center",
             fontsize=9,
         )
