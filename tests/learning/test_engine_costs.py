@@ -75,10 +75,11 @@ def test_clients_in_lockstep_cost_no_calls_of_their_own_and_no_copy_of_the_model
         torch.nn.Linear(64, 512), torch.nn.ReLU(), torch.nn.Linear(512, 10)
     )
     settings = {"batch_size": 4, "learning_rate": 0.1, "local_steps": 3}
-    few, many = (cost(network, clients, 40, **settings) for clients in (4, 40))
+    # Both enough for large products, which may take another library and other calls.
+    few, many = (cost(network, clients, 40, **settings) for clients in (36, 80))
     assert many.tensor_calls == few.tensor_calls <= 250
     samples = (
-        36 * 3 * 4 * 4 * sum(p.shape[0] + p.shape[1] for p in network.parameters() if p.ndim == 2)
+        44 * 3 * 4 * 4 * sum(p.shape[0] + p.shape[1] for p in network.parameters() if p.ndim == 2)
     )
     # A copy of the model for each client would be 14 times that.
     assert many.tensor_bytes - few.tensor_bytes < 8 * samples

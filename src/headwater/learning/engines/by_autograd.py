@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from headwater.learning.engines.flat import FlatModel
+from headwater.learning.engines.products import add_times
 from headwater.learning.engines.redirect import redirect
 from headwater.learning.engines.redirectable import redirectable
 from headwater.learning.problem import Problem
@@ -83,4 +84,4 @@ class _Products:
         elif x.shape[1] < _NARROW:
             self.targets[name].add_((x.T @ g).T)
         else:
-            self.targets[name].addmm_(g.T, x)
+            add_times(self.targets[name], g, x)

@@ -21,10 +21,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from headwater.learning.engines.flat import FlatModel
 from headwater.learning.engines.groups import Group, groups
+from headwater.learning.engines.products import add_times, times
 from headwater.learning.engines.redirect import Layers
 from headwater.learning.engines.redirectable import redirectable
 from headwater.learning.problem import Problem
@@ -119,7 +119,7 @@ class _SharedLayer:
 
     def forward(self, x: Tensor) -> Tensor:
         """x W_mᵀ + b_m, the shared layer's answer less η (x · x_i + 1) g_i for every past i."""
-        out = functional.linear(x, self.weight, self.bias)
+        out = times(x, self.weight, self.bias)
         mine = x.view(len(self.x), -1, x.shape[-1])
         if self.past:
             alike = mine @ self.x[:, : self.past].mT
@@ -135,7 +135,7 @@ class _SharedLayer:
         """g W_m for the layer before, if wanted; the step becomes part of the past."""
         mine = g.view(len(self.g), -1, g.shape[-1])
         now = slice(self.past, self.past + mine.shape[1])
-        back = g @ self.weight if wanted else None
+        back = times(g, self.weight.T) if wanted else None
         if back is not None and self.past:
             alike = mine @ self.g[:, : self.past].mT
             back.view(len(mine), -1, back.shape[-1]).baddbmm_(
@@ -151,7 +151,7 @@ class _SharedLayer:
         Over the past only: of a step in which the model did without this layer, there is none.
         """
         g = self.g[:, : self.past].mul_(scales[:, None, None]).flatten(0, 1)
-        weight.addmm_(g.T, self.x[:, : self.past].flatten(0, 1))
+        add_times(weight, g, self.x[:, : self.past].flatten(0, 1))
         if bias is not None:
             bias.add_(g.sum(0))
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from headwater.learning.engines import recurrent
+from headwater.learning.engines.products import times
 from headwater.learning.engines.recurrent import Add
 
 Layers = Mapping[str, nn.Module]
@@ -70,12 +70,12 @@ class _Linear(torch.autograd.Function):
         ctx.biased = bias is not None
         ctx.add = add
         ctx.prefix = prefix
-        return functional.linear(x, weight, bias)
+        return times(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
         # This product comes first: what is added to may be the weight itself.
-        before = g @ ctx.weight if ctx.needs_input_grad[0] else None
+        before = times(g, ctx.weight.T) if ctx.needs_input_grad[0] else None
         flat = g.reshape(-1, g.shape[-1])
         ctx.add(ctx.prefix + "weight", flat, ctx.x.reshape(-1, ctx.x.shape[-1]))
         if ctx.biased:
