@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 
@@ -14,12 +12,12 @@ SIZES = [(1, 1, 1), (3, 5, 7), (32, 784, 1024), (384, 300, 62), (1600, 8, 256)]
 
 
 @pytest.fixture(params=["MKL", "oneDNN"])
-def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Each of the two, whatever this processor would take."""
     if request.param == "oneDNN" and not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         pytest.skip("this PyTorch has no oneDNN")
     monkeypatch.setattr(products, "WITH_AVX512", request.param == "oneDNN")
-    yield request.param
+    return str(request.param)
 
 
 def close(found: torch.Tensor, wanted: torch.Tensor) -> None:
