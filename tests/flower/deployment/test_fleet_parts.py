@@ -6,6 +6,7 @@ import json
 import ssl
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -132,16 +133,17 @@ def test_a_fleets_folder_is_its_owners_alone(tmp_path):
     assert mode(new) == 0o700
 
 
-def test_a_folder_with_other_things_in_it_is_neither_closed_nor_used(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)  # whose own path is too long for sockets
-    folder, streams = Path("shared"), air_quality(1)
-    folder.mkdir()
-    folder.chmod(0o755)
-    (folder / "letter.txt").write_text("of somebody")
-    with pytest.raises(InputError, match=r"--folder .*shared: .* chmod 700"):
-        prepare(Fleet(folder, streams.clients), streams)
-    assert mode(folder) == 0o755
-    assert [entry.name for entry in folder.iterdir()] == ["letter.txt"]
+def test_a_folder_with_other_things_in_it_is_neither_closed_nor_used():
+    streams = air_quality(1)
+    # Sockets have short paths: pytest's own folders are too deep for them.
+    with tempfile.TemporaryDirectory(prefix="hw-shared-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "letter.txt").write_text("of somebody")
+        with pytest.raises(InputError, match=r"--folder .*shared.*: .* chmod 700"):
+            prepare(Fleet(folder, streams.clients), streams)
+        assert mode(folder) == 0o755
+        assert [entry.name for entry in folder.iterdir()] == ["letter.txt"]
 
 
 def test_a_certificate_is_good_for_this_machine_and_for_no_other(tmp_path):
