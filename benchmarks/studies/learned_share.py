@@ -8,13 +8,13 @@ where J is the derivative of a round's moves by θ. With *curvature*, J z is a f
 the same round's moves along z, which doubles the cost; with a *decay*, J z = −(8/T) z, which is for
 free. Then logit(p) moves against ⟨∇ loss of the new samples, z⟩, in AdaGrad's steps, so that
 nothing has a unit. All is measured on validation data, beside constant shares in the same loop. It
-needs the data sets (``HEADWATER_DATA``); what a table says is kept as soon as it is known.
+needs the data sets (``HEADWATER_DATA``); what a seed says is kept as soon as it is known.
 """
 
 import argparse
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.harness import machine
+from headwater.experiments.over_seeds import Interval
 from headwater.experiments.tasks.find import find_task
 from headwater.files import replace
 from headwater.learning.engines import choose
@@ -37,6 +38,11 @@ from headwater.ledger.strategies import Share, Uniform
 from headwater.randomness import Floats
 
 GRID = (0.0, 0.2, 0.5, 0.8, 1.0)
+Found = dict[str, tuple[float, float]]
+"""Of one seed: each line's validation accuracy and mean share."""
+Known = dict[str, dict[str, Found]]
+"""By table and seed."""
+
 _FINITE = 1e-2
 """How far along z a round is learned a second time, as a part of ‖θ‖."""
 
@@ -57,12 +63,13 @@ class Setting:
 
 
 SETTINGS = (
-    Setting("synthetic", 0.05, 0.316, 10),
-    Setting("synthetic", 0.2, 0.1, 10),
-    Setting("synthetic", 0.5, 0.1, 10),
+    Setting("synthetic", 0.05, 0.316, 30),
+    Setting("synthetic", 0.2, 0.1, 30),
+    Setting("synthetic", 0.5, 0.1, 30),
     Setting("femnist", 0.05, 0.1, 2),
     Setting("femnist", 0.2, 0.1, 2),
     Setting("femnist", 0.5, 0.1, 2),
+    Setting("shakespeare", 0.05, 0.3, 1),
 )
 
 
@@ -159,6 +166,7 @@ def learn(streams: Streams, start: float, controller: Controller) -> Outcome:
     parameters = streams.problem.initial()
     z = Sensitivity(parameters, 8 / streams.rounds)
     squares, shares, late = 0.0, [], []
+    every = max(1, streams.rounds // 200)  # rounds between tests
     share = start
     with ExitStack() as stack:
         first = next(streams.orders())
@@ -188,7 +196,7 @@ def learn(streams: Streams, start: float, controller: Controller) -> Outcome:
                 z.follow(old - new, bent)
             parameters = parameters + move
             shares.append(share)
-            if number > 0.9 * streams.rounds:
+            if number > 0.9 * streams.rounds and (streams.rounds - number) % every == 0:
                 late.append(streams.accuracy(parameters))
     return Outcome(float(np.mean(late)), float(np.mean(shares)))
 
@@ -198,53 +206,73 @@ def _moved(share: float, step: float) -> float:
     return 1 / (1 + math.exp(-(math.log(share / (1 - share)) + step)))
 
 
-def measured(setting: Setting) -> dict[str, list[float]]:
-    """Each line's validation accuracy and share, means over the seeds."""
-    found: dict[str, list[Outcome]] = {}
-    for seed in range(setting.seeds):
-        streams = Streams(setting, seed)
-        for share in GRID:
-            found.setdefault(f"{share:g}", []).append(learn(streams, share, Controller()))
-        found.setdefault("uniform", []).append(learn(streams, streams.uniform, Controller()))
-        for name, controller in CONTROLLERS.items():
-            found.setdefault(name, []).append(learn(streams, streams.uniform, controller))
-    return {
-        name: [float(np.mean([o.accuracy for o in runs])), float(np.mean([o.share for o in runs]))]
-        for name, runs in found.items()
-    }
+def measured(setting: Setting, seed: int) -> Found:
+    """Each line's validation accuracy and mean share."""
+    streams = Streams(setting, seed)
+    found = {f"{share:g}": learn(streams, share, Controller()) for share in GRID}
+    found["uniform"] = learn(streams, streams.uniform, Controller())
+    for name, controller in CONTROLLERS.items():
+        found[name] = learn(streams, streams.uniform, controller)
+    return {name: (outcome.accuracy, outcome.share) for name, outcome in found.items()}
 
 
-def page(known: dict[str, dict[str, list[float]]]) -> str:
-    """A line per table: the best constant share, and how far behind it the others are."""
+def page(known: Known) -> str:
+    """What was tried, and a line per table: the best constant share, and who is how far behind."""
     names = ("uniform", *CONTROLLERS)
-    head = f"| validation accuracy | best constant | {' | '.join(n + ', behind' for n in names)} |"
-    lines = [head, "|---" + "|--:" * (len(names) + 1) + "|"]
-    for table, found in known.items():
-        best = max((f"{share:g}" for share in GRID), key=lambda name: found[name][0])
-        cells = [
-            f"{100 * (found[best][0] - found[n][0]):+.1f} pp at {found[n][1]:.2f}" for n in names
-        ]
-        lines.append(f"| {table} | {100 * found[best][0]:.1f} % at {best} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    head = f"| validation accuracy | seeds | best constant | {' | '.join(names)} |"
+    rows = [_row(table, list(seeds.values()), names) for table, seeds in known.items()]
+    return "\n".join([_WORDS, "", head, "|---" + "|--:" * (len(names) + 2) + "|", *rows, ""])
+
+
+_WORDS = """# Can the share be learned during the run?
+
+The share of the historical clients, p, could be moved during the run instead of being chosen before
+it. The derivative of the model by p follows the run, z ← z + Jz + (move of the historical clients −
+move of the fresh ones), J being the derivative of a round's moves by the model, and logit(p) moves
+against ⟨∇ loss of the newly arrived samples, z⟩ in AdaGrad's steps. *decay* takes Jz = −(8/T)·z,
+which costs one vector; *curvature* takes a finite difference of the same round's moves along z,
+which doubles the cost; its *large steps* are 1 instead of 0.3. All start at the share of `Uniform`.
+
+Everything here is measured on validation data: mean accuracy over the last tenth of the rounds. The
+best constant share of 0, 0.2, 0.5, 0.8 and 1 is chosen by the same numbers; for the other lines the
+table has how far they are behind it, seed by seed with the 95 % interval, and their mean share."""
+
+
+def _row(table: str, seeds: Sequence[Found], names: Sequence[str]) -> str:
+    def behind(best: str, name: str) -> str:
+        gap = Interval.of([found[best][0] - found[name][0] for found in seeds])
+        spread = "" if gap.ci95 is None else f" ± {100 * gap.ci95:.1f}"
+        share = np.mean([found[name][1] for found in seeds])
+        return f"{100 * gap.mean:+.1f}{spread} pp at {share:.2f}"
+
+    means = {f"{share:g}": Interval.of([s[f"{share:g}"][0] for s in seeds]) for share in GRID}
+    best = max(means, key=lambda name: means[name].mean)
+    cells = " | ".join(behind(best, name) for name in names)
+    return f"| {table} | {len(seeds)} | {means[best]} % at {best} | {cells} |"
 
 
 def main() -> None:
-    """Measure what is not measured yet, and print."""
+    """Measure what is not measured yet, and write the page."""
     about = argparse.ArgumentParser(
         prog="python -m benchmarks.studies.learned_share", description=__doc__
     )
     about.add_argument("--only", default="", help="tables whose names begin so")
-    about.add_argument("--out", type=Path, default=Path("docs/results/learned_share.json"))
+    about.add_argument("--results", type=Path, default=Path("docs/results"))
     given = about.parse_args()
     torch.set_num_threads(1)
-    known = json.loads(given.out.read_text()) if given.out.exists() else {}
+    file = given.results / "learned_share.json"
+    known: Known = json.loads(file.read_text()) if file.exists() else {}
     for setting in SETTINGS:
-        if setting.name.startswith(given.only) and setting.name not in known:
-            known[setting.name] = measured(setting)
-            replace(given.out, json.dumps(known, indent=1).encode())
-            print(setting.name, known[setting.name], flush=True)
-    print(page(known))
-    print(f"Measured by {machine.describe('python -m benchmarks.studies.learned_share').words()}.")
+        seeds = known.setdefault(setting.name, {})
+        for seed in range(setting.seeds):
+            if setting.name.startswith(given.only) and str(seed) not in seeds:
+                seeds[str(seed)] = measured(setting, seed)
+                replace(file, json.dumps(known, indent=1).encode())
+                print(setting.name, seed, seeds[str(seed)], flush=True)
+    measured_by = machine.describe("python -m benchmarks.studies.learned_share").words()
+    remarks = given.results / "remarks" / "learned_share.md"
+    text = f"{page({k: v for k, v in known.items() if v})}\n{remarks.read_text()}"
+    replace(given.results / "learned_share.md", f"{text}\nWritten by {measured_by}.\n".encode())
 
 
 if __name__ == "__main__":

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import headwater as hw
-from headwater.learning.estimation.curvature import spectrum
-from headwater.learning.estimation.horizon import measure_horizon
+from headwater.learning.estimation.curvature import noise, product
+from headwater.learning.estimation.horizon import measure_horizon, settle, together
+from headwater.learning.estimation.lanczos import Lanczos
 from headwater.learning.problem import Problem
-from headwater.planner.horizon import remembered_rounds
+from headwater.planner.horizon import Sums
 
 
 def logistic_problem(samples=60, features=5, classes=3):
@@ -40,28 +44,117 @@ def dense_curvature_and_noise(problem):
     return curvature / len(x), gradients.T @ gradients / len(x)
 
 
+def noise_of(problem, samples, probe):
+    return noise(problem, problem.initial(), samples, 3, probe)
+
+
+def test_the_noise_has_the_gradients_covariance():
+    """Over many draws of the signs, each direction has its variance within three errors."""
+    problem = logistic_problem()
+    _, covariance = dense_curvature_and_noise(problem)
+    names = [name for name, _ in problem.model.named_parameters()]
+    assert names == ["weight", "bias"]
+    draws = np.array([noise_of(problem, np.arange(60), probe).numpy() for probe in range(2000)])
+    # The dense matrices have each class's weights and bias together, θ has all biases last.
+    draws = np.concatenate([draws[:, :15].reshape(-1, 3, 5), draws[:, 15:, None]], 2).reshape(
+        -1, 18
+    )
+    squares = draws**2
+    error = squares.std(axis=0) / len(squares) ** 0.5
+    assert (np.abs(squares.mean(axis=0) - np.diag(covariance)) < 4 * error + 1e-12).all()
+
+
+def test_products_are_those_of_the_dense_matrix():
+    problem = logistic_problem()
+    curvature, _ = dense_curvature_and_noise(problem)
+    order = np.concatenate([np.arange(15).reshape(3, 5), 15 + np.arange(3)[:, None]], 1).ravel()
+    vector = torch.randn(18, dtype=torch.float64)
+    found = product(problem, problem.initial(), np.arange(60), vector)
+    np.testing.assert_allclose(found.numpy()[order], curvature @ vector.numpy()[order], rtol=1e-10)
+
+
+class Gated(nn.Module):
+    """An LSTM, which PyTorch's forward mode does not know."""
+
+    def __init__(self):
+        super().__init__()
+        self.cells = nn.LSTM(3, 4, batch_first=True)
+        self.out = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.out(self.cells(x)[0][:, -1])
+
+
+@pytest.mark.parametrize("module", [Gated, lambda: nn.Sequential(nn.Flatten(), nn.Linear(18, 3))])
+def test_products_are_the_finite_difference_of_gradients_of_the_linearised_model(module):
+    """Gauss–Newton is the Hessian of the loss of f(θ) + J·(θ' − θ); forward mode or without."""
+    torch.manual_seed(4)
+    problem = Problem(module().double(), torch.randn(20, 6, 3).double(), torch.randint(0, 3, (20,)))
+    at, samples = problem.initial(), np.arange(20)
+    vector = torch.randn_like(at)
+
+    def outputs(theta):
+        return torch.func.functional_call(problem.model, problem.views(theta), (problem.x,))
+
+    jacobian = torch.autograd.functional.jacobian(outputs, at)
+    probabilities = torch.softmax(outputs(at), 1)
+    bend = torch.diag_embed(probabilities) - probabilities[:, :, None] * probabilities[:, None]
+    exact = torch.einsum("nci,ncd,ndj,j->i", jacobian, bend, jacobian, vector) / 20
+    torch.testing.assert_close(product(problem, at, samples, vector), exact)
+
+
 @pytest.mark.parametrize("rate", [0.01, 0.3, 3.0])
 def test_many_probes_give_the_horizon_of_the_dense_matrices(rate):
     problem = logistic_problem()
     curvature, covariance = dense_curvature_and_noise(problem)
     values, vectors = np.linalg.eigh(curvature)
-    noise = np.einsum("ik,ij,jk->k", vectors, covariance, vectors)
-    exact = remembered_rounds(np.maximum(values, 0), noise, rate, 100)
-    found = spectrum(problem, problem.initial(), np.arange(60), probes=400, steps=12, seed=3)
-    tau, error = found.horizon(rate, 100)
-    assert error < 0.04 * exact
-    assert abs(tau - exact) < 3 * error
+    along = np.einsum("ik,ij,jk->k", vectors, covariance, vectors)
+    exact = 100 * Sums.of(np.maximum(values, 0), along, 100 * rate).part
+    every = np.arange(60)
+    products = partial(product, problem, problem.initial(), every)
+    probes = (Lanczos(products, noise_of(problem, every, k)) for k in range(400))
+    found = [settle(probe, 100 * rate, steps=18) for probe in probes]
+    tau, doubt = together(found, 100), 100 * max(one.doubt for one in found)
+    assert tau.error < 0.1 * exact
+    assert abs(tau.value - exact) < 3 * math.hypot(tau.error, doubt)
 
 
-def test_the_nodes_carry_the_whole_noise_and_its_mean_curvature():
-    """Σ w = ‖z‖² and Σ w ν = zᵀ G z: the first moments of Gauss's quadrature are exact."""
-    problem = logistic_problem()
-    curvature, covariance = dense_curvature_and_noise(problem)
-    found = spectrum(problem, problem.initial(), np.arange(60), probes=400, steps=4, seed=1)
-    total = found.noise.sum(axis=1)
-    first = (found.noise * found.curvature).sum(axis=1)
-    for values, exact in ((total, np.trace(covariance)), (first, np.trace(covariance @ curvature))):
-        assert abs(values.mean() - exact) < 3 * values.std() / len(values) ** 0.5
+def test_the_noise_meets_the_curvature_of_other_samples():
+    """Few samples of many features: their own curvature is far from that of all.
+
+    Against the dense matrices of 20,000 samples, halves of 64 come nearer than the same 64 twice.
+    """
+    torch.manual_seed(0)
+    x = torch.randn(20_000, 40, dtype=torch.float64)
+    y = (x[:, 0] + torch.randn(20_000, dtype=torch.float64) > 0).long()
+    many = Problem(nn.Linear(40, 2).double(), x, y)
+    curvature, covariance = dense_curvature_and_noise(many)
+    values, vectors = np.linalg.eigh(curvature)
+    along = np.einsum("ik,ij,jk->k", vectors, covariance, vectors)
+    exact = Sums.of(np.maximum(values, 0), along, 10.0).part
+
+    def part(noisy, curved, seed):
+        start = noise(many, many.initial(), noisy, seed, 0)
+        lanczos = Lanczos(partial(product, many, many.initial(), curved), start)
+        return settle(lanczos, 10.0, steps=40).sums.part
+
+    few = np.arange(64 * 40).reshape(40, 64)
+    same = np.mean([part(chosen, chosen, k) for k, chosen in enumerate(few)])
+    halves = np.mean([part(chosen[:32], chosen[32:], k) for k, chosen in enumerate(few)])
+    assert same < 0.9 * exact
+    assert abs(halves - exact) < 0.8 * abs(same - exact)
+
+
+def test_probes_look_at_samples_of_their_own_in_two_halves():
+    """What is measured must change with each of them, and signs must not hang on the choice."""
+    torch.manual_seed(2)
+    x, y = torch.randn(2000, 6), torch.randint(0, 3, (2000,))
+    found = [
+        measure_horizon(nn.Linear(6, 3), [hw.Client(x, y)], 0.3, 50, seed=seed, samples=64)
+        for seed in range(3)
+    ]
+    assert len({one.value for one in found}) == 3
+    assert all(0 < one.value < 50 and 0 < one.error < 10 for one in found)
 
 
 def test_a_recurrent_network_and_a_regression_can_be_measured():
@@ -91,6 +184,14 @@ def test_the_callers_model_is_not_changed():
     assert first == measure_horizon(model, [hw.Client(x, y)], 0.1, 50)
     assert model.training
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize("name", ["samples", "probes", "steps"])
+@pytest.mark.parametrize("value", [0, 2.5, True])
+def test_what_is_no_number_of_them_is_refused(name, value):
+    clients = [hw.Client(torch.randn(5, 2), torch.zeros(5).long())]
+    with pytest.raises(hw.InputError, match=name):
+        measure_horizon(nn.Linear(2, 2), clients, 0.1, 5, **{name: value})
 
 
 def test_a_rate_that_is_none_is_refused():

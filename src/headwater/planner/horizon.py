@@ -21,36 +21,57 @@ Written with g(x) = (1 − e^−x)/x it reads τ = T · Σ c_k λ_k g(x_k)² / �
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
 from headwater.randomness import Floats
 
 
-def remembered_rounds(curvature: Floats, noise: Floats, rate: float, rounds: int) -> float:
-    """τ, the number of rounds over which the model averages the noise of its gradients.
+@dataclass(frozen=True)
+class Sums:
+    """The two sums over a spectrum whose ratio is τ/T; those of several spectra add up.
 
-    Args:
-        curvature: λ_k of each direction, at least 0.
-        noise: c_k, how much of the gradients' variance lies in that direction.
-        rate: η·E, the learning rate times the local steps of a round.
-        rounds: T.
-
-    Returns:
-        A number of rounds from 0 to T.
+    Attributes:
+        kept: Σ_k c_k λ_k g(x_k)².
+        drawn: Σ_k c_k λ_k g(2x_k).
 
     >>> one = np.ones(1)
-    >>> round(remembered_rounds(0.5 * one, one, rate=0.1, rounds=100_000), 3)  # 2 / (η λ)
+    >>> round(100_000 * Sums.of(0.5 * one, one, learned=0.1 * 100_000).part, 3)  # 2 / (η λ)
     40.0
-    >>> remembered_rounds(np.zeros(1), one, rate=0.1, rounds=100)  # a flat direction: T
-    100.0
+    >>> Sums.of(np.zeros(1), one, learned=0.1 * 100).part  # a flat direction remembers it all
+    1.0
     """
-    x = rate * rounds * curvature
-    # Both sums divided by what they are for small x, η²T²·Σ c_k λ_k and η²T·Σ c_k λ_k, so that
-    # flat directions need no case of their own.
-    weight = noise * curvature
-    if not weight.any():
-        return float(rounds)
-    return float(rounds * (weight @ np.square(_decayed(x))) / (weight @ _decayed(2 * x)))
+
+    kept: float
+    drawn: float
+
+    @classmethod
+    def of(cls, curvature: Floats, noise: Floats, learned: float) -> Sums:
+        """Add up over directions.
+
+        Args:
+            curvature: λ_k of each direction, at least 0.
+            noise: c_k, how much of the gradients' variance lies in that direction.
+            learned: η·E·T, the learning rate times all steps of the run.
+        """
+        x = learned * curvature
+        # Both sums divided by what they are for small x, η²T²·Σ c_k λ_k and η²T·Σ c_k λ_k, so that
+        # flat directions need no case of their own.
+        weight = noise * curvature
+        return cls(float(weight @ np.square(_decayed(x))), float(weight @ _decayed(2 * x)))
+
+    @classmethod
+    def mean(cls, several: Sequence[Sums]) -> Sums:
+        """Of several spectra, or of one by several rules."""
+        count = len(several)
+        return cls(sum(s.kept for s in several) / count, sum(s.drawn for s in several) / count)
+
+    @property
+    def part(self) -> float:
+        """τ/T, from 0 to 1; without any curvature nothing is forgotten."""
+        return self.kept / self.drawn if self.drawn > 0 else 1.0
 
 
 def _decayed(x: Floats) -> Floats:
