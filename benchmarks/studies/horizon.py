@@ -9,7 +9,6 @@ synthetic task, beside what 11,000 samples of the same clients say at the same m
 
 import argparse
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
@@ -18,7 +17,7 @@ from benchmarks.harness import machine
 from headwater.errors import InputError
 from headwater.experiments.tasks.find import find_task
 from headwater.experiments.tasks.synthetic import Synthetic
-from headwater.learning.estimation.curvature import noise, product
+from headwater.learning.estimation.curvature import Curvature, noise
 from headwater.learning.estimation.horizon import measure_horizon, settle
 from headwater.learning.estimation.lanczos import Lanczos
 from headwater.learning.estimation.pilot import pilot
@@ -100,7 +99,7 @@ def _few(historical: float, rate: float, seed: int) -> list[float]:
 
     def part(where: Problem, noisy: Counts, curved: Counts) -> float:
         start = noise(where, parameters, noisy, seed, 0)
-        lanczos = Lanczos(partial(product, where, parameters, curved), start)
+        lanczos = Lanczos(Curvature(where, parameters, curved), start)
         return settle(lanczos, rate * steps * rounds, steps=60).sums.part
 
     everything = np.arange(len(many.x))

@@ -9,11 +9,12 @@ from headwater.planner.horizon import Sums
 
 CURVATURE = np.array([2.0, 0.3, 0.02, 0.0005])
 NOISE = np.array([5.0, 1.0, 0.5, 0.2])
+MET = NOISE * CURVATURE
 
 
 def horizon(curvature, noise, rate, rounds):
     """τ in rounds."""
-    return rounds * Sums.of(curvature, noise, rate * rounds).part
+    return rounds * Sums.of(curvature, noise * curvature, rate * rounds).part
 
 
 def excess_loss(rate, rounds, constant, fresh, repetitions, seed):
@@ -65,8 +66,8 @@ def test_directions_without_noise_do_not_count():
 
 def test_spectra_add_up():
     """Two halves of the directions, apart and together."""
-    whole = Sums.of(CURVATURE, NOISE, 3.0)
-    halves = [Sums.of(CURVATURE[part], NOISE[part], 3.0) for part in (slice(2), slice(2, None))]
+    whole = Sums.of(CURVATURE, MET, 3.0)
+    halves = [Sums.of(CURVATURE[part], MET[part], 3.0) for part in (slice(2), slice(2, None))]
     together = Sums.mean(halves)
     assert 2 * together.kept == pytest.approx(whole.kept)
     assert 2 * together.drawn == pytest.approx(whole.drawn)

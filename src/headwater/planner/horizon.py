@@ -40,7 +40,7 @@ class Sums:
     >>> one = np.ones(1)
     >>> round(100_000 * Sums.of(0.5 * one, one, learned=0.1 * 100_000).part, 3)  # 2 / (η λ)
     40.0
-    >>> Sums.of(np.zeros(1), one, learned=0.1 * 100).part  # a flat direction remembers it all
+    >>> Sums.of(1e-9 * one, one, learned=0.1 * 100).part  # a flat direction remembers it all
     1.0
     """
 
@@ -48,19 +48,18 @@ class Sums:
     drawn: float
 
     @classmethod
-    def of(cls, curvature: Floats, noise: Floats, learned: float) -> Sums:
+    def of(cls, curvature: Floats, met: Floats, learned: float) -> Sums:
         """Add up over directions.
 
         Args:
             curvature: λ_k of each direction, at least 0.
-            noise: c_k, how much of the gradients' variance lies in that direction.
+            met: c_k λ_k, how much of the gradients' variance lies in that direction, times λ_k.
             learned: η·E·T, the learning rate times all steps of the run.
         """
         x = learned * curvature
         # Both sums divided by what they are for small x, η²T²·Σ c_k λ_k and η²T·Σ c_k λ_k, so that
         # flat directions need no case of their own.
-        weight = noise * curvature
-        return cls(float(weight @ np.square(_decayed(x))), float(weight @ _decayed(2 * x)))
+        return cls(float(met @ np.square(_decayed(x))), float(met @ _decayed(2 * x)))
 
     @classmethod
     def mean(cls, several: Sequence[Sums]) -> Sums:
@@ -71,7 +70,7 @@ class Sums:
     @property
     def part(self) -> float:
         """τ/T, from 0 to 1; without any curvature nothing is forgotten."""
-        return self.kept / self.drawn if self.drawn > 0 else 1.0
+        return min(1.0, self.kept / self.drawn) if self.drawn > 0 else 1.0
 
 
 def _decayed(x: Floats) -> Floats:

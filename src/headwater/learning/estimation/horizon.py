@@ -11,13 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from torch import Tensor, nn
 
 from headwater.errors import InputError
-from headwater.learning.estimation.curvature import noise, product
+from headwater.learning.estimation.curvature import Curvature, noise
 from headwater.learning.estimation.lanczos import Lanczos
 from headwater.learning.estimation.measured import Uncertain
 from headwater.learning.estimation.participants import still_problem
@@ -32,7 +31,7 @@ from headwater.planner.horizon import Sums
 from headwater.randomness import Purpose, uniform
 
 _SETTLED = 0.1
-"""How far the two rules may be from half-way between them, as a part of it."""
+"""How far the two rules may leave τ open, as a part of it."""
 
 
 @dataclass(frozen=True)
@@ -53,18 +52,19 @@ class Found:
     """What a probe found.
 
     Attributes:
-        sums: half-way between Gauss's and Radau's rule.
-        doubt: how far τ/T by either rule is from that of these sums, at most.
+        sums: half-way between Gauss's and Radau's.
+        doubt: τ/T is no farther than this from that of these sums.
     """
 
     sums: Sums
     doubt: float
 
     @classmethod
-    def between(cls, *rules: Sums) -> Found:
-        """Half-way between rules."""
-        middle = Sums.mean(rules)
-        return cls(middle, max(abs(rule.part - middle.part) for rule in rules))
+    def between(cls, below: Sums, above: Sums) -> Found:
+        """From Gauss's sums, which are too small, and Radau's, which are too large."""
+        middle = Sums.mean([below, above])
+        least, most = Sums(below.kept, above.drawn).part, Sums(above.kept, below.drawn).part
+        return cls(middle, max(middle.part - least, most - middle.part))
 
 
 @gradients_on()
@@ -87,7 +87,7 @@ def measure_horizon(
 
     Looks at samples that are in the memories in the pilot's last round. The cost is that of the
     pilot, and for each probe of up to ``steps`` products with the curvature of half its samples,
-    each about as dear as two or three gradients of them. The more often the steepest direction
+    each about as dear as two to four gradients of them. The more often the steepest direction
     forgets within the run, the more products it takes: for the networks here twenty to forty.
 
     Args:
@@ -102,13 +102,16 @@ def measure_horizon(
         pilot_part: which part of the rounds is learned before the curvature is looked at; 0: it is
             looked at where the model is, as is right for one that has been learned before.
         samples: how many a probe looks at, at most; half of them show the noise of gradients, the
-            others the curvature. Fewer than three tell nothing: τ is then T.
+            others the curvature. Fewer than three tell nothing: τ is then T, and so is its error.
+            Features that few samples have (words, say) want more of them.
         probes: each with signs and samples of its own, whose scatter is the standard error.
         steps: products with the curvature of a probe, at most; what is still open after them adds
             to the error.
 
     Returns:
-        τ in rounds, from 0 to T, with its standard error over the probes.
+        τ in rounds, from 0 to T, with its standard error over the probes. What all of them share
+        is not in it: with about as many samples as parameters, or fewer samples than the model has
+        directions that matter, τ may be off by half.
 
     >>> from headwater.experiments.tasks.synthetic import Synthetic
     >>> task = Synthetic()
@@ -132,12 +135,12 @@ def measure_horizon(
     first_rounds = math.ceil(pilot_part * rounds)
     parameters = pilot(problem, holdings, local_work, learning_rate, first_rounds)
     learned = learning_rate * local_steps * rounds
-    looks = _looks(holdings, max(1, first_rounds), probes, samples, seed)
+    looks = choose_samples(holdings, max(1, first_rounds), probes, samples, seed)
     starts = (_start(problem, parameters, look, seed, n) for n, look in enumerate(looks))
     return together([settle(start, learned, steps) for start in starts], rounds)
 
 
-def _looks(holdings: Holdings, round: int, probes: int, most: int, seed: int) -> list[Look]:
+def choose_samples(holdings: Holdings, round: int, probes: int, most: int, seed: int) -> list[Look]:
     """For each probe a random choice of the samples held in a round, in two halves."""
     held = np.flatnonzero(holdings.held(round))
     looks = []
@@ -153,18 +156,19 @@ def _looks(holdings: Holdings, round: int, probes: int, most: int, seed: int) ->
 def _start(problem: Problem, parameters: Tensor, look: Look, seed: int, number: int) -> Lanczos:
     """A probe before its first step."""
     start = noise(problem, parameters, look.noise, seed, number)
-    return Lanczos(partial(product, problem, parameters, look.curvature), start)
+    return Lanczos(Curvature(problem, parameters, look.curvature), start)
 
 
 def settle(lanczos: Lanczos, learned: float, steps: int) -> Found:
     """Step until both rules agree, or no more steps are left."""
-    found = Found(Sums(0.0, 0.0), 0.0)
+    found = Found(Sums(0.0, 0.0), doubt=1.0)  # without any noise nothing is known
     for _ in range(steps):
-        if lanczos.complete:
+        if lanczos.ended:
             break
         lanczos.step()
         rules = lanczos.gauss(), lanczos.radau()
-        found = Found.between(*(Sums.of(*rule, learned) for rule in rules))
+        if lanczos.complete or len(rules[0][0]) > 0:
+            found = Found.between(*(Sums.of(*rule, learned) for rule in rules))
         if found.doubt <= _SETTLED * found.sums.part:
             break
     return found
@@ -172,9 +176,11 @@ def settle(lanczos: Lanczos, learned: float, steps: int) -> Found:
 
 def together(found: Sequence[Found], rounds: int) -> Uncertain:
     """τ of all probes in rounds, with their scatter and what their rules left open."""
+    part = Sums.mean([f.sums for f in found]).part
+    # A probe without noise has no weight in the value, and so none in its scatter.
+    told = [f.sums.part for f in found if f.sums.drawn > 0] or [part]
     scatter = math.inf
     if len(found) > 1:
-        scatter = float(np.std([f.sums.part for f in found], ddof=1)) / math.sqrt(len(found))
+        scatter = float(np.std(told, ddof=min(1, len(told) - 1))) / math.sqrt(len(told))
     doubt = float(np.mean([f.doubt for f in found]))
-    part = Sums.mean([f.sums for f in found]).part
     return Uncertain(rounds * part, rounds * math.hypot(scatter, doubt))
