@@ -73,7 +73,10 @@ class Lanczos:
         image = self._product(self._following)
         square = _inner(self._following, image)
         if not math.isfinite(square):
-            raise InputError("the curvature of the loss is not finite: is its derivative?")
+            raise InputError(
+                "the loss: its second derivative is not finite here, so that the horizon cannot be "
+                "measured; give it, as in Remembered(horizon=0.25)"
+            )
         rounding = (_NOTHING * max(self._diagonal, default=0.0)) ** 2
         if square <= rounding:
             # Below 0 the matrix has an eigenvalue that it must not have, and nothing is exact.
