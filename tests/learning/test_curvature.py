@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn.functional import nll_loss
 from torch.utils.checkpoint import checkpoint
 
 import headwater as hw
@@ -214,6 +216,15 @@ def test_a_derivative_that_is_not_finite_is_refused():
             loss=lambda o, y: (o[:, 0] - y).abs() ** 1.5,
             pilot_part=0,
         )
+
+
+def test_a_loss_without_curvature_is_refused_and_cross_entropy_of_log_softmax_is_not():
+    torch.manual_seed(3)
+    clients = [hw.Client(torch.randn(60, 4), torch.arange(60) % 3)]
+    model = nn.Sequential(nn.Linear(4, 3), nn.LogSoftmax(1))
+    with pytest.raises(hw.InputError, match=r"LogSoftmax.*horizon"):
+        measure_horizon(model, clients, 0.3, 50, loss=partial(nll_loss, reduction="none"))
+    assert measure_horizon(model, clients, 0.3, 50).value < 50
 
 
 class StraightThrough(nn.Module):

@@ -137,7 +137,14 @@ def measure_horizon(
     learned = learning_rate * local_steps * rounds
     looks = choose_samples(holdings, max(1, first_rounds), probes, samples, seed)
     starts = (_start(problem, parameters, look, seed, n) for n, look in enumerate(looks))
-    return together([settle(start, learned, steps) for start in starts], rounds)
+    found = [settle(start, learned, steps) for start in starts]
+    if all(one.sums.drawn == 0 and one.doubt == 0 for one in found):
+        raise InputError(
+            "loss: it has no curvature in the model's outputs, so that the horizon cannot be "
+            "measured (a LogSoftmax at the end of the model belongs into the loss); give it, as in "
+            "Remembered(horizon=0.25)"
+        )
+    return together(found, rounds)
 
 
 def choose_samples(holdings: Holdings, round: int, probes: int, most: int, seed: int) -> list[Look]:
