@@ -34,7 +34,7 @@ class Remembered:
         horizon: over which part of the run the model forgets (a float up to 1.0), or over how many
             rounds (a whole number, or infinity); None: :func:`headwater.simulate` measures it
             before the first round, after a pilot. τ is at least one round. Where nothing can be
-            measured, a tenth to a quarter of the run is a fair guess for networks.
+            measured, a twentieth to a quarter of the run is a fair guess for networks.
         heterogeneity: ρ, the variance of mean gradients between clients over the variance within;
             None: :func:`headwater.simulate` measures it before the first round.
         target: α_m, how much the error on each client matters, summing to one; None: every client
