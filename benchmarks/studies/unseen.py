@@ -142,6 +142,18 @@ def _seed(experiment: Experiment, seed: int, rate: float) -> dict[str, float]:
     return {"rho": found.heterogeneity, "horizon": horizon, **share}
 
 
+def measured(
+    step: str, case: Case, known: dict[str, Any] | None, results: Path, work: Path
+) -> dict[str, Any] | None:
+    """What is known of a case after this step; None: there is nothing to be measured."""
+    if step == "predict" and known is None:
+        return predict(case, results, work)
+    if step == "again" and known is not None:
+        today = measurements(case, case.experiment(results, work), float(known["rate"]))
+        return {**known, "today": today}
+    return None
+
+
 def run(case: Case, predicted: dict[str, object], results: Path, work: Path) -> None:
     """Learn with all lines at the rate that the prediction was made for."""
     experiment = case.experiment(results, work)
@@ -239,26 +251,21 @@ def main() -> None:
     file = given.results / "predictions.json"
     known = json.loads(file.read_text()) if file.exists() else {}
     for case in (case for case in CASES if case.name.startswith(given.only)):
-        if given.step == "predict" and case.name not in known:
-            try:
-                known[case.name] = predict(case, given.results, given.work)
-            except InputError as error:
-                print(f"{case.name}: {error}")
-                continue
+        try:
+            entry = measured(given.step, case, known.get(case.name), given.results, given.work)
+        except InputError as error:
+            print(f"{case.name}: {error}")
+            continue
+        if entry is not None:
+            known[case.name] = entry
             replace(file, json.dumps(known, indent=1).encode())
-            print(case.name, known[case.name], flush=True)
-        if given.step == "again" and case.name in known:
-            rate = float(known[case.name]["rate"])
-            today = measurements(case, case.experiment(given.results, given.work), rate)
-            known[case.name]["today"] = today
-            replace(file, json.dumps(known, indent=1).encode())
-            print(case.name, today, flush=True)
+            print(case.name, entry, flush=True)
         if given.step == "run" and case.name in known and case.name not in OF_THE_PAPER:
             run(case, known[case.name], given.results, given.work)
     if given.step == "show":
         text = page(list(known.values()), given.results)
-        measured = machine.describe("python -m benchmarks.studies.unseen").words()
-        replace(given.results / "README.md", f"{text}\nWritten by {measured}.\n".encode())
+        machine_words = machine.describe("python -m benchmarks.studies.unseen").words()
+        replace(given.results / "README.md", f"{text}\nWritten by {machine_words}.\n".encode())
 
 
 if __name__ == "__main__":

@@ -170,6 +170,16 @@ def test_probes_look_at_samples_of_their_own_in_two_halves():
     assert last >= 200 + 8  # some of what came after the first round is looked at, too
 
 
+def test_what_is_held_after_the_pilot_is_looked_at_and_not_what_came_first():
+    """One sample a round: in the first nothing could be measured, after thirty it can."""
+    torch.manual_seed(6)
+    x, y = torch.randn(60, 3), torch.arange(60) % 2
+    stream = [hw.Client(x, y, arrivals=hw.Constant(1))]
+    given = {"learning_rate": 0.5, "rounds": 60}
+    assert measure_horizon(nn.Linear(3, 2), stream, **given, pilot_part=0) == Uncertain(60.0, 60.0)
+    assert measure_horizon(nn.Linear(3, 2), stream, **given, pilot_part=0.5).error < 30
+
+
 def noise_signs(samples):
     """The signs themselves: of samples each of which alone has an output."""
     problem = Problem(nn.Linear(600, 1, bias=False), torch.eye(600), torch.zeros(600), loss=alone)

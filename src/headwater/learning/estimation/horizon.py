@@ -152,7 +152,7 @@ def choose_samples(holdings: Holdings, round: int, probes: int, most: int, seed:
     held = np.flatnonzero(holdings.held(round))
     looks = []
     for number in range(probes):
-        # Not the draw of the signs, or all samples of a look would have the same one.
+        # A draw of its own, of which the signs know nothing.
         order = np.argsort(uniform(seed, Purpose.ESTIMATE, number, 1, held), kind="stable")
         chosen = held[order[:most]]
         half = len(chosen) // 2
@@ -174,6 +174,7 @@ def settle(lanczos: Lanczos, learned: float, steps: int) -> Found:
             break
         lanczos.step()
         rules = lanczos.gauss(), lanczos.radau()
+        # A first step that meets a negative curvature has no rules, and leaves all unknown.
         if lanczos.complete or len(rules[0][0]) > 0:
             found = Found.between(*(Sums.of(*rule, learned) for rule in rules))
         if found.doubt <= _SETTLED * found.sums.part:

@@ -94,8 +94,8 @@ class Lanczos:
             self._beside.append(length)
         self._diagonal.append(_inner(newest[1], newest[1]))
         following = newest[1]
-        # What rounding leaves of the newest two is small, and is taken out as well.
-        for one, its_image in (newest, self._before or newest, newest):
+        # Older vectors have no part in it, but for rounding.
+        for one, its_image in filter(None, (newest, self._before)):
             following = following - _inner(following, its_image) * one
         self._before, self._following = newest, following
 
